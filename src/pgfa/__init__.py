@@ -1,0 +1,48 @@
+"""Bayesian feature allocation: every row of the data owns a subset of latent features.
+
+Nothing heavy is imported until it is used.
+"""
+
+from __future__ import annotations
+
+import importlib
+from typing import TYPE_CHECKING, Any
+
+__version__ = "0.1.0"
+
+_PUBLIC = {
+    "BetaBernoulli": "pgfa.priors",
+    "Chain": "pgfa.inference",
+    "DiscreteParticleFilter": "pgfa.samplers",
+    "Gibbs": "pgfa.samplers",
+    "IndianBuffet": "pgfa.priors",
+    "LinearGaussian": "pgfa.models",
+    "Mixture": "pgfa.samplers",
+    "ParticleGibbs": "pgfa.samplers",
+    "RowGibbs": "pgfa.samplers",
+    "State": "pgfa.state",
+}
+
+__all__ = [*_PUBLIC, "__version__"]
+
+if TYPE_CHECKING:
+    from pgfa.inference import Chain as Chain
+    from pgfa.models import LinearGaussian as LinearGaussian
+    from pgfa.priors import BetaBernoulli as BetaBernoulli
+    from pgfa.priors import IndianBuffet as IndianBuffet
+    from pgfa.samplers import DiscreteParticleFilter as DiscreteParticleFilter
+    from pgfa.samplers import Gibbs as Gibbs
+    from pgfa.samplers import Mixture as Mixture
+    from pgfa.samplers import ParticleGibbs as ParticleGibbs
+    from pgfa.samplers import RowGibbs as RowGibbs
+    from pgfa.state import State as State
+
+
+def __getattr__(name: str) -> Any:
+    if name in _PUBLIC:
+        return getattr(importlib.import_module(_PUBLIC[name]), name)
+    raise AttributeError(f"module 'pgfa' has no attribute {name!r}")
+
+
+def __dir__() -> list[str]:
+    return sorted(__all__)

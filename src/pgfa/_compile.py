@@ -1,0 +1,120 @@
+"""How pgfa compiles: one decorator, one dispatcher, one cache that follows the sources.
+
+Numba's on-disk cache looks only at the file of the cached function, so a change in another module would leave stale
+machine code behind. Every cached function of the package therefore lives in a directory named after a hash of all of
+the package's sources.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import inspect
+import os
+import sys
+import tempfile
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any, TypeVar
+
+import numba
+from numba import types
+from numba.extending import overload
+
+Function = TypeVar("Function", bound=Callable[..., Any])
+
+#: Liberties for arithmetic loops. Never full ``fastmath=True``: that deletes the handling of infinities.
+ARITHMETIC = {"reassoc", "contract", "arcp", "nsz", "afn"}
+
+
+def _hash_sources() -> str:
+    digest = hashlib.sha256()
+    package = Path(__file__).parent
+    for path in sorted(package.rglob("*.py")):
+        digest.update(str(path.relative_to(package)).encode())
+        digest.update(path.read_bytes())
+    return digest.hexdigest()[:16]
+
+
+def _user_cache() -> Path:
+    if sys.platform == "win32":
+        return Path(os.environ.get("LOCALAPPDATA", Path.home() / "AppData" / "Local"))
+    return Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache")
+
+
+def _is_writable(directory: Path) -> bool:
+    try:
+        directory.mkdir(parents=True, exist_ok=True)
+        with tempfile.TemporaryFile(dir=directory):
+            return True
+    except OSError:
+        return False
+
+
+def _find_cache_directory() -> str | None:
+    """First writable place for compiled code, or None where there is none (then every process compiles anew)."""
+    name = f"pgfa-{_hash_sources()}"
+    given = os.environ.get("NUMBA_CACHE_DIR")
+    candidates = [Path(given) / name] if given else []
+    try:
+        candidates.append(_user_cache() / "pgfa" / name)
+    except RuntimeError:  # no home directory
+        pass
+    candidates.append(Path(__file__).parent / "__pycache__" / name)
+    return next((str(path) for path in candidates if _is_writable(path)), None)
+
+
+_CACHE_DIRECTORY = _find_cache_directory()
+
+
+def compiled(function: Function | None = None, *, arithmetic: bool = False) -> Any:
+    """Compile to machine code that releases the GIL and is kept on disk.
+
+    Parameters
+    ----------
+    arithmetic
+        Allow the reordering of sums and products, for loops of plain arithmetic that vectorise. Infinities and NaN
+        keep their meaning.
+    """
+    if function is None:
+        return lambda f: compiled(f, arithmetic=arithmetic)
+    options: dict[str, Any] = {"nogil": True, "error_model": "numpy", "cache": _CACHE_DIRECTORY is not None}
+    if arithmetic:
+        options["fastmath"] = ARITHMETIC
+    # Numba decides where a function is cached when it is decorated, so the setting can be put back right after.
+    before = numba.config.CACHE_DIR
+    numba.config.CACHE_DIR = _CACHE_DIRECTORY or before
+    try:
+        return numba.njit(**options)(function)
+    finally:
+        numba.config.CACHE_DIR = before
+
+
+_IMPLEMENTED: dict[Any, set[type]] = {}
+
+
+def implements(generic: Callable[..., Any], kind: type | None, *, arithmetic: bool = False) -> Callable[..., Any]:
+    """Give the compiled function `generic` a body for first arguments of the NamedTuple class `kind`.
+
+    This is multiple dispatch at compile time: no indirect calls, and bodies are inlined. With ``kind=None`` the body
+    serves every class that has none of its own.
+    """
+    known = _IMPLEMENTED.setdefault(generic, set())
+    if kind is not None:
+        known.add(kind)
+    options: dict[str, Any] = {"error_model": "numpy"}
+    if arithmetic:
+        options["fastmath"] = ARITHMETIC
+
+    def register(body: Function) -> Function:
+        def choose(*arguments: Any) -> Any:
+            first = arguments[0]
+            if not isinstance(first, types.NamedTuple):
+                return None
+            mine = first.instance_class is kind if kind is not None else first.instance_class not in known
+            return body if mine else None
+
+        choose.__signature__ = inspect.signature(body)  # type: ignore[attr-defined]
+        overload(generic, strict=False, jit_options=options)(choose)
+        return body
+
+    return register

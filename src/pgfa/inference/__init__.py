@@ -1,0 +1,5 @@
+"""Chains."""
+
+from pgfa.inference.chain import Chain
+
+__all__ = ["Chain"]

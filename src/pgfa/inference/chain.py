@@ -1,0 +1,176 @@
+"""One Markov chain, driven by hand."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Any
+
+import numpy as np
+
+from pgfa import checks
+from pgfa.adaptation import StepSize
+from pgfa.models.base import Model
+from pgfa.priors.base import Prior
+from pgfa.samplers.base import RowSampler
+from pgfa.samplers.discrete_particle_filter import DiscreteParticleFilter
+from pgfa.samplers.sweep import NO_BIRTHS, draw_births, sweep
+from pgfa.state import State, add_features, drop_unused_features
+
+UPDATES = ("features", "parameters", "concentration")
+
+
+class Chain:
+    """A Markov chain over feature matrices, parameters and concentration.
+
+    One iteration is one sweep over the rows of Z (one compiled call), one update of the model's parameters and one of the
+    concentration alpha.
+
+    Parameters
+    ----------
+    model
+        Data and likelihood, for instance `LinearGaussian`.
+    prior
+        `BetaBernoulli` or `IndianBuffet`.
+    sampler
+        How rows are moved; `DiscreteParticleFilter` unless given.
+    seed
+        A whole number, SeedSequence or Generator. The same seed gives the same draws.
+    update
+        What moves: any of ``"features"``, ``"parameters"``, ``"concentration"``.
+    state
+        Where to start; drawn from the prior unless given.
+
+    Examples
+    --------
+    >>> import numpy as np, pgfa
+    >>> X = np.random.default_rng(0).normal(size=(30, 4))
+    >>> chain = pgfa.Chain(pgfa.LinearGaussian(X), pgfa.BetaBernoulli(num_features=3), seed=1)
+    >>> chain.step(10)
+    >>> chain.state.Z.shape
+    (30, 3)
+    >>> bool(np.isfinite(chain.log_density()))
+    True
+    """
+
+    def __init__(
+        self,
+        model: Model,
+        prior: Prior,
+        sampler: RowSampler | None = None,
+        *,
+        seed: Any = None,
+        update: Iterable[str] = UPDATES,
+        state: State | None = None,
+    ) -> None:
+        sampler = DiscreteParticleFilter() if sampler is None else sampler
+        for name, value, kind in (("model", model, Model), ("prior", prior, Prior), ("sampler", sampler, RowSampler)):
+            if not isinstance(value, kind):
+                raise ValueError(f"{name} must be a {kind.__name__}, got {value!r}")
+        self.prior = prior
+        self.sampler = sampler
+        self.update = _check_update(update)
+        self.rng = checks.generator("seed", seed)
+        self.step_sizes: dict[str, StepSize] = {"alpha": StepSize(), **model.make_step_sizes()}
+        self.num_iterations = 0
+        self.num_singleton_proposals = 0
+        self.num_singletons_accepted = 0
+        self._model = model
+        self._state = self._draw_state() if state is None else self._check_state(state)
+
+    def __repr__(self) -> str:
+        return f"Chain({self.model}, {self.prior}, {self.sampler}, after {self.num_iterations} iterations)"
+
+    @property
+    def model(self) -> Model:
+        """The model; another one may be put in its place as long as the present state fits it."""
+        return self._model
+
+    @model.setter
+    def model(self, model: Model) -> None:
+        self._model, before = model, self._model
+        try:
+            self._state = self._check_state(self._state)
+        except ValueError:
+            self._model = before
+            raise
+
+    @property
+    def state(self) -> State:
+        """A copy of the present state."""
+        return self._state.copy()
+
+    def step(self, count: int = 1, *, warmup: bool = False, power: float = 1.0) -> None:
+        """Run some iterations.
+
+        Parameters
+        ----------
+        count
+            How many.
+        warmup
+            Allow what is valid in warm-up only: tuning of step sizes, and the test paths "conditional" and "two-stage".
+        power
+            Power of the likelihood, between 0 (the prior) and 1 (the posterior).
+        """
+        checks.whole("count", count, at_least=0)
+        checks.unit_interval("power", power)
+        for _ in range(count):
+            if "features" in self.update:
+                self._update_features(power, warmup)
+            if "parameters" in self.update:
+                self._model.update_parameters(
+                    self._state.Z, self._state.parameters, self.rng,
+                    power=power, step_sizes=self.step_sizes, warmup=warmup,
+                )  # fmt: skip
+            if "concentration" in self.update:
+                self._state.alpha = self.prior.update_alpha(
+                    self._state.Z, self._state.alpha, self.rng, self.step_sizes["alpha"], warmup=warmup
+                )
+            self.num_iterations += 1
+
+    def log_density(self) -> float:
+        """log p(X, Z, parameters, alpha), normalised."""
+        state = self._state
+        return (
+            self._model.log_likelihood(state.Z, state.parameters)
+            + self._model.log_prior(state.parameters)
+            + self.prior.log_prob(state.Z, state.alpha)
+            + self.prior.log_prob_alpha(state.alpha)
+        )
+
+    def _update_features(self, power: float, warmup: bool) -> None:
+        state = self._state
+        births = NO_BIRTHS
+        if self.prior.grows:
+            births = draw_births(state.num_rows, state.alpha, self.rng)
+            state = add_features(state, self._model.feature_axes, int(births.sum()))
+        rows = self._model.rows(state.Z, state.parameters)
+        kernel = self.sampler.choose(self.rng).make_kernel(rows, state.num_features, warmup=warmup)
+        owners = state.Z.sum(axis=0, dtype=np.int64)
+        log_odds = self.prior.log_odds(state.num_rows, state.alpha)
+        proposed, accepted = sweep(
+            kernel, rows, state.Z, owners, log_odds, births, rows.make_block(1), float(power), self.rng
+        )
+        self.num_singleton_proposals += proposed
+        self.num_singletons_accepted += accepted
+        self._state = drop_unused_features(state, self._model.feature_axes) if self.prior.grows else state
+
+    def _draw_state(self) -> State:
+        alpha = self.prior.sample_alpha(self.rng)
+        Z = self.prior.sample(self.rng, self._model.num_rows, alpha)
+        return State(Z, alpha, self._model.sample_parameters(self.rng, Z.shape[1]))
+
+    def _check_state(self, state: Any) -> State:
+        if not isinstance(state, State):
+            raise ValueError(f"state must be a pgfa.State, got {state!r}")
+        Z = checks.binary_matrix("state.Z", state.Z, self._model.num_rows)
+        self.prior.check(Z)
+        alpha = checks.positive("state.alpha", state.alpha)
+        checked = State(Z, alpha, self._model.check_parameters(state.parameters, Z.shape[1]))
+        return drop_unused_features(checked, self._model.feature_axes) if self.prior.grows else checked
+
+
+def _check_update(update: Iterable[str]) -> tuple[str, ...]:
+    chosen = (update,) if isinstance(update, str) else tuple(update)
+    for name in chosen:
+        checks.one_of("update", name, UPDATES)
+    return chosen

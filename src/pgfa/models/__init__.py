@@ -1,0 +1,6 @@
+"""Models: the likelihood of the data given the features."""
+
+from pgfa.models.base import Model
+from pgfa.models.linear_gaussian import LinearGaussian
+
+__all__ = ["LinearGaussian", "Model"]

@@ -1,0 +1,75 @@
+"""What every model offers to a chain."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from pgfa.adaptation import StepSize
+from pgfa.rows import RowView
+from pgfa.state import FeatureAxes
+
+Parameters = dict[str, Any]
+
+
+class Model(ABC):
+    """Data, and their likelihood given a feature matrix Z and the model's parameters.
+
+    A model never knows which sampler moves its rows: it hands out a row view (`rows`) and updates its own parameters.
+    """
+
+    #: Which axes of which parameter run over the features.
+    feature_axes: FeatureAxes
+
+    @property
+    @abstractmethod
+    def num_rows(self) -> int:
+        """Number of rows N of Z."""
+
+    @abstractmethod
+    def sample_parameters(self, rng: np.random.Generator, num_features: int) -> Parameters:
+        """Draw all parameters from their prior."""
+
+    @abstractmethod
+    def check_parameters(self, parameters: Parameters, num_features: int) -> Parameters:
+        """Private copies of the parameters, or a ValueError that names the one that does not fit."""
+
+    @abstractmethod
+    def log_prior(self, parameters: Parameters) -> float:
+        """Log prior density of the parameters."""
+
+    @abstractmethod
+    def log_likelihood(self, Z: NDArray[np.uint8], parameters: Parameters) -> float:
+        """Log likelihood of the observed data."""
+
+    @abstractmethod
+    def rows(self, Z: NDArray[np.uint8], parameters: Parameters) -> RowView:
+        """View of the rows for these parameters. Sweeps that add features write their parameters in place."""
+
+    @abstractmethod
+    def update_parameters(
+        self,
+        Z: NDArray[np.uint8],
+        parameters: Parameters,
+        rng: np.random.Generator,
+        *,
+        power: float = 1.0,
+        step_sizes: dict[str, StepSize] | None = None,
+        warmup: bool = False,
+    ) -> None:
+        """Move the parameters, in place, leaving invariant their posterior with the likelihood raised to `power`."""
+
+    def make_step_sizes(self) -> dict[str, StepSize]:
+        """Step sizes of the model's random-walk moves, to be tuned in warm-up."""
+        return {}
+
+    @abstractmethod
+    def sample_data(self, Z: NDArray[np.uint8], parameters: Parameters, rng: np.random.Generator) -> Any:
+        """Draw a complete data set from the likelihood."""
+
+    @abstractmethod
+    def with_data(self, data: Any) -> Model:
+        """The same model for other data."""

@@ -1,0 +1,352 @@
+"""The linear Gaussian model: every row of the data is the sum of its features, plus noise."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy import stats
+
+from pgfa import checks
+from pgfa._compile import compiled
+from pgfa.adaptation import StepSize
+from pgfa.models.base import Model, Parameters
+from pgfa.models.gaussian_rows import GramRows, ResidualRows, gram_rows, make_table, residual_rows
+from pgfa.state import State
+
+#: Beyond this many features per dimension residuals are cheaper to carry than products of features.
+_FEATURES_PER_DIMENSION = 4
+
+#: Beyond this squared size, in units of the noise, products of the data lose digits that matter.
+_LARGEST_SIGNAL = 1e10
+
+
+class LinearGaussian(Model):
+    """Real-valued data with holes: ``X = Z V + noise``.
+
+    The features V have independent Normal(0, tau_v) entries and the noise is Normal(0, tau_x), both given by mean and
+    precision; tau_v and tau_x have Gamma priors.
+
+    Parameters
+    ----------
+    X
+        Matrix of shape (N, D), an array or a pandas table. NaN marks missing entries, which are left out of the
+        likelihood; rows and columns may be missing altogether.
+    intercept
+        Whether to add a mean for each column, with a Normal prior. Real data are rarely centred.
+    tau_v_prior, tau_x_prior
+        Shape and rate of the Gamma priors.
+    intercept_prior
+        Mean and precision of the Normal prior of the intercept.
+    singletons
+        How features of a single row are proposed under the Indian buffet process: ``"collapsed"``, with their values
+        integrated out, or ``"prior"``, which is slower to mix and kept for comparison.
+
+    Examples
+    --------
+    >>> import numpy as np, pgfa
+    >>> rng = np.random.default_rng(0)
+    >>> X = rng.integers(0, 2, size=(50, 2)) @ np.array([[3.0, 0, 3], [0, 3, 3]]) + 0.1 * rng.normal(size=(50, 3))
+    >>> X[0, 0] = np.nan
+    >>> model = pgfa.LinearGaussian(X)
+    >>> chain = pgfa.Chain(model, pgfa.IndianBuffet(), seed=1)
+    >>> chain.step(50)
+    >>> model.impute(chain.state).shape
+    (50, 3)
+    """
+
+    feature_axes = {"V": (0,)}
+
+    def __init__(
+        self,
+        X: Any,
+        intercept: bool = False,
+        *,
+        tau_v_prior: tuple[float, float] = (1.0, 1.0),
+        tau_x_prior: tuple[float, float] = (1.0, 1.0),
+        intercept_prior: tuple[float, float] = (0.0, 0.01),
+        singletons: str = "collapsed",
+    ) -> None:
+        if not isinstance(intercept, (bool, np.bool_)):
+            raise ValueError(f"intercept must be True or False, got {intercept!r}")
+        self.intercept = bool(intercept)
+        self.tau_v_prior = _gamma_prior("tau_v_prior", tau_v_prior)
+        self.tau_x_prior = _gamma_prior("tau_x_prior", tau_x_prior)
+        mean, precision = _pair("intercept_prior", intercept_prior)
+        self.intercept_prior = (
+            checks.real("intercept_prior[0]", mean),
+            checks.positive("intercept_prior[1]", precision),
+        )
+        self.singletons = checks.one_of("singletons", singletons, ("collapsed", "prior"))
+        self.row_labels = list(X.index) if hasattr(X, "index") and hasattr(X, "columns") else None
+        self.column_labels = list(X.columns) if hasattr(X, "index") and hasattr(X, "columns") else None
+        self._table = make_table(checks.numeric_matrix("X", X, missing=True))
+        self._num_observed = self._table.X.size - self._table.missing_in_row.size
+        self._largest_square = float(np.einsum("nd,nd->n", self._table.X, self._table.X).max())
+
+    def __repr__(self) -> str:
+        missing = self._table.missing_in_row.size
+        return f"LinearGaussian({self.num_rows} rows, {self.num_columns} columns, {missing} entries missing)"
+
+    @property
+    def num_rows(self) -> int:
+        return self._table.X.shape[0]
+
+    @property
+    def num_columns(self) -> int:
+        """Number of columns D of the data."""
+        return self._table.X.shape[1]
+
+    @property
+    def missing(self) -> NDArray[np.bool_]:
+        """Where the data are missing, of shape (N, D)."""
+        mask = np.zeros(self._table.X.shape, dtype=bool)
+        mask[np.repeat(np.arange(self.num_rows), np.diff(self._table.row_start)), self._table.missing_in_row] = True
+        return mask
+
+    @property
+    def X(self) -> NDArray[np.float64]:
+        """A copy of the data, NaN where missing."""
+        X = self._table.X.copy()
+        X[self.missing] = np.nan
+        return X
+
+    def sample_parameters(self, rng: np.random.Generator, num_features: int) -> Parameters:
+        tau_v = float(rng.gamma(self.tau_v_prior[0], 1.0 / self.tau_v_prior[1]))
+        tau_x = float(rng.gamma(self.tau_x_prior[0], 1.0 / self.tau_x_prior[1]))
+        parameters: Parameters = {
+            "V": rng.standard_normal((num_features, self.num_columns)) / np.sqrt(tau_v),
+            "tau_v": tau_v,
+            "tau_x": tau_x,
+        }
+        if self.intercept:
+            mean, precision = self.intercept_prior
+            parameters["intercept"] = mean + rng.standard_normal(self.num_columns) / np.sqrt(precision)
+        return parameters
+
+    def check_parameters(self, parameters: Parameters, num_features: int) -> Parameters:
+        names = {"V", "tau_v", "tau_x"} | ({"intercept"} if self.intercept else set())
+        if set(parameters) != names:
+            raise ValueError(f"parameters must be {', '.join(sorted(names))}, got {', '.join(sorted(parameters))}")
+        checked: Parameters = {
+            "V": checks.array_of_shape("parameters['V']", parameters["V"], (num_features, self.num_columns)),
+            "tau_v": checks.positive("parameters['tau_v']", parameters["tau_v"]),
+            "tau_x": checks.positive("parameters['tau_x']", parameters["tau_x"]),
+        }
+        if self.intercept:
+            checked["intercept"] = checks.array_of_shape(
+                "parameters['intercept']", parameters["intercept"], (self.num_columns,)
+            )
+        return checked
+
+    def log_prior(self, parameters: Parameters) -> float:
+        V, tau_v, tau_x = parameters["V"], parameters["tau_v"], parameters["tau_x"]
+        log_prob = stats.norm.logpdf(V, scale=1.0 / np.sqrt(tau_v)).sum()
+        log_prob += stats.gamma.logpdf(tau_v, self.tau_v_prior[0], scale=1.0 / self.tau_v_prior[1])
+        log_prob += stats.gamma.logpdf(tau_x, self.tau_x_prior[0], scale=1.0 / self.tau_x_prior[1])
+        if self.intercept:
+            mean, precision = self.intercept_prior
+            log_prob += stats.norm.logpdf(parameters["intercept"], mean, 1.0 / np.sqrt(precision)).sum()
+        return float(log_prob)
+
+    def log_likelihood(self, Z: NDArray[np.uint8], parameters: Parameters) -> float:
+        tau_x = parameters["tau_x"]
+        squares = sum_of_squares(self._table, Z, parameters["V"], self._intercept_of(parameters))
+        return float(0.5 * self._num_observed * np.log(tau_x / (2.0 * np.pi)) - 0.5 * tau_x * squares)
+
+    def _intercept_of(self, parameters: Parameters) -> NDArray[np.float64]:
+        return parameters["intercept"] if self.intercept else np.zeros(self.num_columns)
+
+    def rows(self, Z: NDArray[np.uint8], parameters: Parameters) -> GramRows | ResidualRows:
+        V, tau_x = parameters["V"], parameters["tau_x"]
+        through_products = V.shape[0] <= _FEATURES_PER_DIMENSION * self.num_columns
+        through_products &= tau_x * self._largest_square < _LARGEST_SIGNAL
+        make = gram_rows if through_products else residual_rows
+        collapsed = self.singletons == "collapsed"
+        return make(self._table, V, self._intercept_of(parameters), parameters["tau_v"], tau_x, collapsed)
+
+    def update_parameters(
+        self,
+        Z: NDArray[np.uint8],
+        parameters: Parameters,
+        rng: np.random.Generator,
+        *,
+        power: float = 1.0,
+        step_sizes: dict[str, StepSize] | None = None,
+        warmup: bool = False,
+    ) -> None:
+        """Exact Gibbs draws: V and the intercept together, then tau_v, then tau_x."""
+        V, intercept = parameters["V"], self._intercept_of(parameters)
+        draw_loadings(
+            self._table, Z, V, intercept, parameters["tau_v"], power * parameters["tau_x"], self.intercept,
+            *self.intercept_prior, rng,
+        )  # fmt: skip
+        shape, rate = self.tau_v_prior
+        parameters["tau_v"] = _draw_gamma(rng, shape + 0.5 * V.size, rate + 0.5 * float(np.vdot(V, V)))
+        shape, rate = self.tau_x_prior
+        squares = sum_of_squares(self._table, Z, V, intercept)
+        parameters["tau_x"] = _draw_gamma(
+            rng, shape + 0.5 * power * self._num_observed, rate + 0.5 * power * squares
+        )
+
+    def mean(self, state: State) -> NDArray[np.float64]:
+        """Expected data ``Z V`` plus the intercept, of shape (N, D)."""
+        return state.Z @ state.parameters["V"] + self._intercept_of(state.parameters)
+
+    def sample_data(self, Z: NDArray[np.uint8], parameters: Parameters, rng: np.random.Generator) -> NDArray[np.float64]:
+        noise = rng.standard_normal((Z.shape[0], self.num_columns)) / np.sqrt(parameters["tau_x"])
+        return Z @ parameters["V"] + self._intercept_of(parameters) + noise
+
+    def posterior_predictive(self, states: State | Iterable[State], rng: Any = None) -> NDArray[np.float64]:
+        """Replicated data sets, one for each state, of shape (number of states, N, D)."""
+        rng = checks.generator("rng", rng)
+        return np.stack([self.sample_data(state.Z, state.parameters, rng) for state in _states(states)])
+
+    def impute(self, states: State | Iterable[State]) -> NDArray[np.float64]:
+        """The data with their missing entries filled by the posterior mean over these states."""
+        means = [self.mean(state) for state in _states(states)]
+        X, missing = self.X, self.missing
+        X[missing] = np.mean(means, axis=0)[missing]
+        return X
+
+    def with_data(self, data: Any) -> LinearGaussian:
+        return LinearGaussian(
+            data, self.intercept, tau_v_prior=self.tau_v_prior, tau_x_prior=self.tau_x_prior,
+            intercept_prior=self.intercept_prior, singletons=self.singletons,
+        )  # fmt: skip
+
+
+def _states(states: State | Iterable[State]) -> list[State]:
+    chosen = [states] if isinstance(states, State) else list(states)
+    if not chosen:
+        raise ValueError("states must hold at least one state")
+    return chosen
+
+
+def _pair(name: str, value: Any) -> tuple[Any, Any]:
+    try:
+        first, second = value
+    except (TypeError, ValueError):
+        raise ValueError(f"{name} must be a pair of numbers, got {value!r}") from None
+    return first, second
+
+
+def _gamma_prior(name: str, value: Any) -> tuple[float, float]:
+    shape, rate = _pair(name, value)
+    return checks.positive(f"{name}[0] (shape)", shape), checks.positive(f"{name}[1] (rate)", rate)
+
+
+def _draw_gamma(rng: np.random.Generator, shape: float, rate: float) -> float:
+    """A Gamma draw that never rounds to zero, which would be no precision at all."""
+    return max(float(rng.gamma(shape, 1.0 / rate)), np.finfo(float).tiny)
+
+
+@compiled(arithmetic=True)
+def sum_of_squares(table, Z, V, intercept):  # type: ignore[no-untyped-def]
+    """Squared residuals summed over the observed entries."""
+    num_rows, num_dims = table.X.shape
+    residual = np.empty(num_dims)
+    total = 0.0
+    for n in range(num_rows):
+        for d in range(num_dims):
+            residual[d] = table.X[n, d] - intercept[d]
+        for k in range(Z.shape[1]):
+            if Z[n, k] == 1:
+                for d in range(num_dims):
+                    residual[d] -= V[k, d]
+        for i in range(table.row_start[n], table.row_start[n + 1]):
+            residual[table.missing_in_row[i]] = 0.0
+        for d in range(num_dims):
+            total += residual[d] * residual[d]
+    return total
+
+
+@compiled(arithmetic=True)
+def _list_owned(Z, n, with_intercept, owned):  # type: ignore[no-untyped-def]
+    """The columns of row n that are on, and after them the intercept; returns how many there are."""
+    count = 0
+    for k in range(Z.shape[1]):
+        if Z[n, k] == 1:
+            owned[count] = k
+            count += 1
+    if with_intercept:
+        owned[count] = Z.shape[1]
+        count += 1
+    return count
+
+
+@compiled(arithmetic=True)
+def _factorise(A):  # type: ignore[no-untyped-def]
+    """Replace the lower triangle of a positive definite matrix by its Cholesky factor."""
+    for i in range(A.shape[0]):
+        for j in range(i + 1):
+            value = A[i, j]
+            for k in range(j):
+                value -= A[i, k] * A[j, k]
+            A[i, j] = np.sqrt(value) if i == j else value / A[j, j]
+
+
+@compiled(arithmetic=True)
+def draw_loadings(
+    table, Z, V, intercept, tau_v, tau_x, with_intercept, intercept_mean, intercept_precision, rng
+):  # type: ignore[no-untyped-def]
+    """Draw V, and with it the intercept, from their joint posterior given Z, in place.
+
+    Each column d of the data is a regression on the features of the rows that are observed there, so its coefficients have
+    precision ``tau_v I + tau_x Z_d' Z_d``. Columns without holes share one factorisation.
+    """
+    num_rows, num_dims = table.X.shape
+    num_features = Z.shape[1]
+    size = num_features + (1 if with_intercept else 0)
+    gram = np.zeros((size, size))
+    moments = np.zeros((size, num_dims))
+    owned = np.empty(size, dtype=np.int64)
+    for n in range(num_rows):
+        count = _list_owned(Z, n, with_intercept, owned)
+        for i in range(count):
+            for j in range(i + 1):
+                gram[owned[i], owned[j]] += 1.0
+            for d in range(num_dims):
+                moments[owned[i], d] += table.X[n, d]
+
+    shared = np.zeros((size, size))
+    own = np.zeros((size, size))
+    coefficients = np.empty(size)
+    have_shared = False
+    for d in range(num_dims):
+        first, last = table.column_start[d], table.column_start[d + 1]
+        factor = shared if first == last else own
+        if first < last or not have_shared:
+            factor[:] = gram
+            for i in range(first, last):
+                count = _list_owned(Z, table.missing_in_column[i], with_intercept, owned)
+                for a in range(count):
+                    for b in range(a + 1):
+                        factor[owned[a], owned[b]] -= 1.0
+            factor *= tau_x
+            for k in range(num_features):
+                factor[k, k] += tau_v
+            if with_intercept:
+                factor[num_features, num_features] += intercept_precision
+            _factorise(factor)
+            have_shared = have_shared or first == last
+        for i in range(size):
+            value = tau_x * moments[i, d]
+            if i == num_features:
+                value += intercept_precision * intercept_mean
+            for j in range(i):
+                value -= factor[i, j] * coefficients[j]
+            coefficients[i] = value / factor[i, i]
+        for i in range(size):
+            coefficients[i] += rng.standard_normal()
+        for i in range(size - 1, -1, -1):
+            value = coefficients[i]
+            for j in range(i + 1, size):
+                value -= factor[j, i] * coefficients[j]
+            coefficients[i] = value / factor[i, i]
+        for k in range(num_features):
+            V[k, d] = coefficients[k]
+        if with_intercept:
+            intercept[d] = coefficients[num_features]

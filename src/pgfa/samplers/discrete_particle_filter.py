@@ -1,0 +1,260 @@
+"""The discrete particle filter (DPF): both values of every column, and a thinning that keeps the heavy particles."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from pgfa import checks
+from pgfa._compile import compiled, implements
+from pgfa.rows import RowView, flipped, spawn, start
+from pgfa.samplers.base import RowSampler, draw_index, exponentiate, update_row
+from pgfa.samplers.particles import run_filter, trace_path, update_row_by_particles
+from pgfa.samplers.test_paths import check_test_path, code_of
+
+
+@dataclass(frozen=True)
+class DiscreteParticleFilter(RowSampler):
+    """Discrete particle filter update of a whole row: the default sampler.
+
+    Each particle is continued with both values of the next column. Where this makes too many, heavy particles are kept as
+    they are and light ones are thinned at random to a common weight; the present row always survives. With
+    ``2 ** K <= num_particles`` the update is the exact row Gibbs draw.
+
+    Parameters
+    ----------
+    num_particles
+        Particles kept after thinning; at least 2.
+    annealing_power
+        Power beta of the intermediate targets: after t of T columns the likelihood counts with power (t / T) ** beta.
+        Zero turns annealing off.
+    test_path
+        What a particle assumes of columns not decided yet: ``"zeros"``, ``"ones"``, ``"random"``, ``"unconditional"``,
+        and in warm-up only ``"conditional"`` and ``"two-stage"`` (zeros take their place after it).
+
+    Notes
+    -----
+    The light particles are thinned by systematic sampling, where the paper decides on each one independently. Each still
+    survives with the same probability, which is all that exactness needs, but their number no longer varies and one
+    random number does for all. Two things keep this exact: particles stay in an order that does not depend on which one
+    is the present row, and given that the present row survives, the offset of the systematic grid is drawn from its
+    conditional distribution.
+
+    Examples
+    --------
+    >>> import numpy as np, pgfa
+    >>> X = np.random.default_rng(0).normal(size=(20, 3))
+    >>> sampler = pgfa.DiscreteParticleFilter(num_particles=10)
+    >>> chain = pgfa.Chain(pgfa.LinearGaussian(X), pgfa.BetaBernoulli(8), sampler, seed=1)
+    >>> chain.step(5)
+    """
+
+    num_particles: int = 20
+    annealing_power: float = 1.0
+    test_path: str = "zeros"
+
+    def __post_init__(self) -> None:
+        checks.whole("num_particles", self.num_particles, at_least=2)
+        checks.non_negative("annealing_power", self.annealing_power)
+        check_test_path(self.test_path)
+
+    def make_kernel(self, rows: RowView, num_columns: int, *, warmup: bool = False) -> DiscreteKernel:
+        # Rounding in the systematic grid can let one particle more survive, and the present row yet another.
+        capacity = self.num_particles + 3
+        return DiscreteKernel(
+            num_particles=int(self.num_particles),
+            annealing_power=float(self.annealing_power),
+            test_path_code=code_of(self.test_path, warmup=warmup),
+            block=rows.make_block(capacity),
+            next_block=rows.make_block(capacity),
+            log_lik=np.empty(capacity),
+            log_weight=np.empty(capacity),
+            child_log_lik=np.empty(2 * capacity),
+            child_log_weight=np.empty(2 * capacity),
+            weights=np.empty(2 * capacity),
+            parents=np.zeros(capacity, dtype=np.int64),
+            flips=np.zeros(capacity, dtype=np.int64),
+            history=np.empty((num_columns, 2 * capacity), dtype=np.int64),
+            present=np.zeros(num_columns, dtype=np.int64),
+            test_path=np.zeros(num_columns, dtype=np.int64),
+            path=np.zeros(num_columns, dtype=np.int64),
+        )
+
+
+class DiscreteKernel(NamedTuple):
+    """Settings, and memory for the particles and their children; `history` holds 2 * parent + bit."""
+
+    num_particles: int
+    annealing_power: float
+    test_path_code: int
+    block: NDArray[np.float64]
+    next_block: NDArray[np.float64]
+    log_lik: NDArray[np.float64]
+    log_weight: NDArray[np.float64]
+    child_log_lik: NDArray[np.float64]
+    child_log_weight: NDArray[np.float64]
+    weights: NDArray[np.float64]
+    parents: NDArray[np.int64]
+    flips: NDArray[np.int64]
+    history: NDArray[np.int64]
+    present: NDArray[np.int64]
+    test_path: NDArray[np.int64]
+    path: NDArray[np.int64]
+
+
+@compiled
+def find_threshold(log_weight, count, num_kept, weights):  # type: ignore[no-untyped-def]
+    """Solve sum_i min(1, c w_i) = num_kept for c, where more than num_kept weights are given.
+
+    Returns c and the logarithm of the unit of `weights`, which is set to exp(log_weight - unit). Starting from c =
+    num_kept / sum(w), the particles that reach 1 are set aside and c is solved anew on the rest, until no more of them
+    do. Where what is left has all but vanished beside the heaviest, the unit becomes the heaviest of the rest, so that
+    nothing underflows that matters.
+    """
+    total, unit = exponentiate(log_weight, count, weights)
+    num_heavy = 0
+    rest = total
+    c = num_kept / rest
+    while True:
+        heavy = 0
+        rest = 0.0
+        for i in range(count):
+            if c * weights[i] >= 1.0:
+                heavy += 1
+            else:
+                rest += weights[i]
+        # All but the heaviest num_kept are below rounding error: c as it stands is right to machine precision.
+        if heavy <= num_heavy or heavy >= num_kept:
+            return c, unit
+        num_heavy = heavy
+        if rest < 1e-200:
+            highest_light = -np.inf
+            for i in range(count):
+                if c * weights[i] < 1.0:
+                    highest_light = max(highest_light, log_weight[i])
+            if highest_light == -np.inf:
+                return c, unit
+            rest = 0.0
+            for i in range(count):
+                if c * weights[i] < 1.0:
+                    weights[i] = np.exp(log_weight[i] - highest_light)
+                    rest += weights[i]
+                else:
+                    weights[i] = np.inf
+            unit = highest_light
+        c = (num_kept - num_heavy) / rest
+
+
+@compiled
+def thin(kernel, count, kept, rng):  # type: ignore[no-untyped-def]
+    """Choose survivors among `count` children; returns how many there are and which of them is the kept child.
+
+    Writes, for each survivor, its number among the children to kernel.parents and its log weight to kernel.log_weight.
+    """
+    weights, log_weight = kernel.weights, kernel.child_log_weight
+    c, unit = find_threshold(log_weight, count, kernel.num_particles, weights)
+    light_log_weight = unit - np.log(c)
+
+    offset = rng.random()
+    if kept >= 0 and c * weights[kept] < 1.0:
+        before = 0.0
+        for i in range(kept):
+            if c * weights[i] < 1.0:
+                before += c * weights[i]
+        offset = before + offset * c * weights[kept]
+        offset -= np.floor(offset)
+
+    capacity = kernel.log_weight.size
+    survivors = 0
+    kept_survivor = -1
+    cumulative = 0.0
+    grid = offset
+    for i in range(count):
+        share = c * weights[i]
+        if share >= 1.0:
+            survives = True
+            new_log_weight = log_weight[i]
+        else:
+            cumulative += share
+            survives = cumulative > grid
+            if survives:
+                grid += 1.0
+            new_log_weight = light_log_weight
+        if i == kept:
+            survives = True
+            kept_survivor = survivors
+        # Room is always left for the kept child, should rounding ever fill the memory.
+        if survives and (survivors < capacity - 1 or i == kept):
+            kernel.parents[survivors] = i
+            kernel.log_weight[survivors] = new_log_weight
+            survivors += 1
+    if survivors == 0:  # a pilot run in which rounding lost everything
+        kernel.parents[0] = np.argmax(log_weight[:count])
+        kernel.log_weight[0] = 0.0
+        survivors = 1
+    return survivors, kept_survivor
+
+
+implements(update_row, DiscreteKernel)(update_row_by_particles)
+
+
+@implements(run_filter, DiscreteKernel)
+def _run_filter(
+    kernel, rows, n, z, log_odds, columns, num_columns, power, conditional, rng
+):  # type: ignore[no-untyped-def]
+    block, next_block = kernel.block, kernel.next_block
+    log_lik, log_weight = kernel.log_lik, kernel.log_weight
+    child_log_lik, child_log_weight = kernel.child_log_lik, kernel.child_log_weight
+    parents, flips = kernel.parents, kernel.flips
+
+    count = 1
+    kept = 0 if conditional else -1
+    log_lik[0] = start(rows, n, z, block)
+    log_weight[0] = 0.0
+    previous_power = 0.0
+    for t in range(num_columns):
+        k = columns[t]
+        test_bit = kernel.test_path[t]
+        sign = 1.0 - 2.0 * test_bit
+        present_power = power * ((t + 1.0) / num_columns) ** kernel.annealing_power
+        odds_if_same = log_odds[k] * test_bit
+        odds_if_flipped = log_odds[k] * (1 - test_bit)
+
+        # Children 0 .. count-1 agree with the test path in this column, children count .. 2 count - 1 do not. This order
+        # does not depend on which particle is the kept one, as the systematic thinning requires.
+        flipped(rows, n, k, sign, block, log_lik, count, child_log_lik[count:])
+        for i in range(count):
+            base = log_weight[i] - previous_power * log_lik[i]
+            child_log_lik[i] = log_lik[i]
+            child_log_weight[i] = base + odds_if_same + present_power * log_lik[i]
+            child_log_weight[count + i] = base + odds_if_flipped + present_power * child_log_lik[count + i]
+        if kept >= 0 and kernel.present[t] != test_bit:
+            kept += count
+        num_children = 2 * count
+
+        if t + 1 == num_columns:
+            total, _ = exponentiate(child_log_weight, num_children, kernel.weights)
+            chosen = draw_index(kernel.weights, num_children, total, rng)
+            kernel.history[t, 0] = 2 * (chosen % count) + (test_bit ^ (chosen // count))
+        else:
+            if num_children > kernel.num_particles:
+                survivors, kept = thin(kernel, num_children, kept, rng)
+            else:
+                survivors = num_children
+                for j in range(survivors):
+                    parents[j] = j
+                    log_weight[j] = child_log_weight[j]
+            for j in range(survivors):
+                child = parents[j]
+                log_lik[j] = child_log_lik[child]
+                flips[j] = 1 if child >= count else 0
+                parents[j] = child - count * flips[j]
+                kernel.history[t, j] = 2 * parents[j] + (test_bit ^ flips[j])
+            spawn(rows, n, k, sign, block, parents, flips, survivors, next_block)
+            block, next_block = next_block, block
+            count = survivors
+        previous_power = present_power
+    trace_path(kernel.history, num_columns, 0, kernel.path)

@@ -1,0 +1,91 @@
+"""One sweep over all rows of Z: a single compiled call."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from pgfa._compile import compiled
+from pgfa.rows import begin_row, end_row, propose_singletons
+from pgfa.samplers.base import shuffle, update_row
+
+
+@compiled
+def sweep(kernel, rows, Z, owners, log_odds_table, births, block, power, rng):  # type: ignore[no-untyped-def]
+    """Update every row of Z once, in place.
+
+    Parameters
+    ----------
+    kernel, rows
+        Sampler and model.
+    owners
+        Number of owners of each column; kept up to date.
+    log_odds_table
+        Prior log odds of owning a column with 0, 1, ... other owners; minus infinity holds such columns as they are.
+    births
+        Number of singletons that each row proposes to have, drawn from its prior, or empty where the number of columns
+        is fixed. There must be at least as many columns without owner as births in all.
+    block
+        Memory for one particle.
+    power
+        Power of the likelihood.
+
+    Returns
+    -------
+    Number of proposals that would change a row's singletons, and how many were accepted.
+    """
+    num_rows, num_columns = Z.shape
+    columns = np.empty(num_columns, dtype=np.int64)
+    log_odds = np.empty(num_columns)
+    old = np.empty(num_columns, dtype=np.int64)
+    new = np.empty(num_columns, dtype=np.int64)
+    proposed = 0
+    accepted = 0
+    for n in range(num_rows):
+        z = Z[n]
+        free = 0
+        for k in range(num_columns):
+            others = owners[k] - z[k]
+            owners[k] = others
+            log_odds[k] = log_odds_table[others]
+            if log_odds[k] > -np.inf:
+                columns[free] = k
+                free += 1
+        begin_row(rows, n)
+        if free > 0:
+            shuffle(columns, free, rng)
+            update_row(kernel, rows, n, z, log_odds, columns, free, power, rng)
+        if births.size > 0:
+            num_old = 0
+            num_new = 0
+            for k in range(num_columns):
+                if owners[k] == 0:
+                    if z[k] == 1:
+                        old[num_old] = k
+                        num_old += 1
+                    elif num_new < births[n]:
+                        new[num_new] = k
+                        num_new += 1
+            if num_old > 0 or num_new > 0:
+                proposed += 1
+                if propose_singletons(rows, n, z, old[:num_old], new[:num_new], block, power, rng):
+                    accepted += 1
+                    for i in range(num_old):
+                        z[old[i]] = 0
+                    for i in range(num_new):
+                        z[new[i]] = 1
+        for k in range(num_columns):
+            owners[k] += z[k]
+        end_row(rows, n, z)
+    return proposed, accepted
+
+
+def draw_births(num_rows: int, alpha: float, rng: np.random.Generator) -> NDArray[np.int64]:
+    """For each row the number of singletons that it will propose to have."""
+    return rng.poisson(alpha / num_rows, size=num_rows)
+
+
+#: For priors with a fixed number of columns.
+NO_BIRTHS: NDArray[Any] = np.empty(0, dtype=np.int64)
