@@ -22,8 +22,13 @@ from numba.extending import overload
 
 Function = TypeVar("Function", bound=Callable[..., Any])
 
-#: Liberties for arithmetic loops. Never full ``fastmath=True``: that deletes the handling of infinities.
-ARITHMETIC = {"reassoc", "contract", "arcp", "nsz", "afn"}
+#: Liberties that compiled code may take with floating point. Never full ``fastmath=True``: that deletes the handling of
+#: infinities.
+LIBERTIES = {
+    "none": set[str](),
+    "fused": {"contract"},
+    "arithmetic": {"reassoc", "contract", "arcp", "nsz", "afn"},
+}
 
 
 def _hash_sources() -> str:
@@ -66,20 +71,18 @@ def _find_cache_directory() -> str | None:
 _CACHE_DIRECTORY = _find_cache_directory()
 
 
-def compiled(function: Function | None = None, *, arithmetic: bool = False) -> Any:
+def compiled(function: Function | None = None, *, liberty: str = "none") -> Any:
     """Compile to machine code that releases the GIL and is kept on disk.
 
     Parameters
     ----------
-    arithmetic
-        Allow the reordering of sums and products, for loops of plain arithmetic that vectorise. Infinities and NaN
-        keep their meaning.
+    liberty
+        ``"fused"`` allows fused multiply-add; ``"arithmetic"`` also allows sums and products to be reordered, so that loops
+        of plain arithmetic vectorise. Infinities and NaN keep their meaning.
     """
     if function is None:
-        return lambda f: compiled(f, arithmetic=arithmetic)
-    options: dict[str, Any] = {"nogil": True, "error_model": "numpy", "cache": _CACHE_DIRECTORY is not None}
-    if arithmetic:
-        options["fastmath"] = ARITHMETIC
+        return lambda f: compiled(f, liberty=liberty)
+    options: dict[str, Any] = {"nogil": True, "cache": _CACHE_DIRECTORY is not None, **_options(liberty)}
     # Numba decides where a function is cached when it is decorated, so the setting can be put back right after.
     before = numba.config.CACHE_DIR
     numba.config.CACHE_DIR = _CACHE_DIRECTORY or before
@@ -92,7 +95,11 @@ def compiled(function: Function | None = None, *, arithmetic: bool = False) -> A
 _IMPLEMENTED: dict[Any, set[type]] = {}
 
 
-def implements(generic: Callable[..., Any], kind: type | None, *, arithmetic: bool = False) -> Callable[..., Any]:
+def _options(liberty: str) -> dict[str, Any]:
+    return {"error_model": "numpy", "fastmath": LIBERTIES[liberty]}
+
+
+def implements(generic: Callable[..., Any], kind: type | None, *, liberty: str = "none") -> Callable[..., Any]:
     """Give the compiled function `generic` a body for first arguments of the NamedTuple class `kind`.
 
     This is multiple dispatch at compile time: no indirect calls, and bodies are inlined. With ``kind=None`` the body
@@ -101,9 +108,7 @@ def implements(generic: Callable[..., Any], kind: type | None, *, arithmetic: bo
     known = _IMPLEMENTED.setdefault(generic, set())
     if kind is not None:
         known.add(kind)
-    options: dict[str, Any] = {"error_model": "numpy"}
-    if arithmetic:
-        options["fastmath"] = ARITHMETIC
+    options = _options(liberty)
 
     def register(body: Function) -> Function:
         def choose(*arguments: Any) -> Any:

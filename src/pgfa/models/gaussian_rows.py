@@ -133,7 +133,7 @@ def _store_all(rows):  # type: ignore[no-untyped-def]
 # --- through products of features -----------------------------------------------------------------------------------
 
 
-@implements(store_feature, GramRows, arithmetic=True)
+@implements(store_feature, GramRows, liberty="arithmetic")
 def _gram_store_feature(rows, k):  # type: ignore[no-untyped-def]
     num_features, num_dims = rows.V.shape
     rows.is_complete[0] = False
@@ -150,7 +150,7 @@ def _gram_store_feature(rows, k):  # type: ignore[no-untyped-def]
         rows.gram[k, j] = rows.tau_x * product
 
 
-@implements(begin_row, GramRows, arithmetic=True)
+@implements(begin_row, GramRows, liberty="arithmetic")
 def _gram_begin_row(rows, n):  # type: ignore[no-untyped-def]
     table, tau, gram, projection = rows.table, rows.tau_x, rows.row_gram, rows.projection
     num_features, num_dims = rows.V.shape
@@ -191,7 +191,7 @@ def _gram_begin_row(rows, n):  # type: ignore[no-untyped-def]
                     gram[k, j] += scaled * v[j]
 
 
-@implements(start, GramRows, arithmetic=True)
+@implements(start, GramRows, liberty="arithmetic")
 def _gram_start(rows, n, z, block):  # type: ignore[no-untyped-def]
     num_features = z.size
     for j in range(num_features):
@@ -207,20 +207,20 @@ def _gram_start(rows, n, z, block):  # type: ignore[no-untyped-def]
     return log_lik
 
 
-@implements(flipped, GramRows, arithmetic=True)
+@implements(flipped, GramRows, liberty="arithmetic")
 def _gram_flipped(rows, n, k, sign, block, log_lik, count, out):  # type: ignore[no-untyped-def]
     curvature = 0.5 * rows.row_gram[k, k]
     for i in range(count):
         out[i] = log_lik[i] + sign * block[i, k] - curvature
 
 
-@implements(flip, GramRows, arithmetic=True)
+@implements(flip, GramRows, liberty="arithmetic")
 def _gram_flip(rows, n, k, sign, block):  # type: ignore[no-untyped-def]
     for j in range(block.shape[1]):
         block[0, j] -= sign * rows.row_gram[k, j]
 
 
-@implements(spawn, GramRows, arithmetic=True)
+@implements(spawn, GramRows, liberty="arithmetic")
 def _gram_spawn(rows, n, k, sign, block, parents, flips, count, out):  # type: ignore[no-untyped-def]
     num_features = block.shape[1]
     for i in range(count):
@@ -233,7 +233,7 @@ def _gram_spawn(rows, n, k, sign, block, parents, flips, count, out):  # type: i
 # --- through residuals ----------------------------------------------------------------------------------------------
 
 
-@implements(store_feature, ResidualRows, arithmetic=True)
+@implements(store_feature, ResidualRows, liberty="arithmetic")
 def _residual_store_feature(rows, k):  # type: ignore[no-untyped-def]
     rows.is_complete[0] = False
     norm = 0.0
@@ -242,7 +242,7 @@ def _residual_store_feature(rows, k):  # type: ignore[no-untyped-def]
     rows.half_norm[k] = 0.5 * rows.tau_x * norm
 
 
-@implements(begin_row, ResidualRows, arithmetic=True)
+@implements(begin_row, ResidualRows, liberty="arithmetic")
 def _residual_begin_row(rows, n):  # type: ignore[no-untyped-def]
     table = rows.table
     num_features, num_dims = rows.V.shape
@@ -268,7 +268,7 @@ def _residual_begin_row(rows, n):  # type: ignore[no-untyped-def]
         rows.row_half_norm[k] = 0.5 * rows.tau_x * norm
 
 
-@implements(start, ResidualRows, arithmetic=True)
+@implements(start, ResidualRows, liberty="arithmetic")
 def _residual_start(rows, n, z, block):  # type: ignore[no-untyped-def]
     num_dims = rows.V.shape[1]
     for d in range(num_dims):
@@ -283,7 +283,7 @@ def _residual_start(rows, n, z, block):  # type: ignore[no-untyped-def]
     return -0.5 * rows.tau_x * squares
 
 
-@implements(flipped, ResidualRows, arithmetic=True)
+@implements(flipped, ResidualRows, liberty="arithmetic")
 def _residual_flipped(rows, n, k, sign, block, log_lik, count, out):  # type: ignore[no-untyped-def]
     for i in range(count):
         out[i] = log_lik[i] - rows.row_half_norm[k]
@@ -293,13 +293,13 @@ def _residual_flipped(rows, n, k, sign, block, log_lik, count, out):  # type: ig
             out[i] += step * block[d, i]
 
 
-@implements(flip, ResidualRows, arithmetic=True)
+@implements(flip, ResidualRows, liberty="arithmetic")
 def _residual_flip(rows, n, k, sign, block):  # type: ignore[no-untyped-def]
     for d in range(block.shape[0]):
         block[d, 0] -= sign * rows.row_V[k, d]
 
 
-@implements(spawn, ResidualRows, arithmetic=True)
+@implements(spawn, ResidualRows, liberty="arithmetic")
 def _residual_spawn(rows, n, k, sign, block, parents, flips, count, out):  # type: ignore[no-untyped-def]
     for d in range(block.shape[0]):
         step = sign * rows.row_V[k, d]

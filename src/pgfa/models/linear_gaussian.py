@@ -243,7 +243,7 @@ def _draw_gamma(rng: np.random.Generator, shape: float, rate: float) -> float:
     return max(float(rng.gamma(shape, 1.0 / rate)), np.finfo(float).tiny)
 
 
-@compiled(arithmetic=True)
+@compiled(liberty="arithmetic")
 def sum_of_squares(table, Z, V, intercept):  # type: ignore[no-untyped-def]
     """Squared residuals summed over the observed entries."""
     num_rows, num_dims = table.X.shape
@@ -263,7 +263,7 @@ def sum_of_squares(table, Z, V, intercept):  # type: ignore[no-untyped-def]
     return total
 
 
-@compiled(arithmetic=True)
+@compiled(liberty="arithmetic")
 def _list_owned(Z, n, with_intercept, owned):  # type: ignore[no-untyped-def]
     """The columns of row n that are on, and after them the intercept; returns how many there are."""
     count = 0
@@ -277,7 +277,7 @@ def _list_owned(Z, n, with_intercept, owned):  # type: ignore[no-untyped-def]
     return count
 
 
-@compiled(arithmetic=True)
+@compiled(liberty="arithmetic")
 def _factorise(A):  # type: ignore[no-untyped-def]
     """Replace the lower triangle of a positive definite matrix by its Cholesky factor."""
     for i in range(A.shape[0]):
@@ -288,7 +288,7 @@ def _factorise(A):  # type: ignore[no-untyped-def]
             A[i, j] = np.sqrt(value) if i == j else value / A[j, j]
 
 
-@compiled(arithmetic=True)
+@compiled(liberty="arithmetic")
 def draw_loadings(
     table, Z, V, intercept, tau_v, tau_x, with_intercept, intercept_mean, intercept_precision, rng
 ):  # type: ignore[no-untyped-def]

@@ -9,6 +9,7 @@ import numpy as np
 
 from pgfa._compile import compiled
 from pgfa.rows import RowView
+from pgfa.vector_math import exp
 
 
 class RowSampler(ABC):
@@ -65,7 +66,7 @@ def logistic(x):  # type: ignore[no-untyped-def]
     return e / (1.0 + e)
 
 
-@compiled
+@compiled(liberty="arithmetic")
 def exponentiate(log_weights, count, weights):  # type: ignore[no-untyped-def]
     """Set weights to exp(log_weights - max) and return their sum and the maximum."""
     highest = log_weights[0]
@@ -73,7 +74,7 @@ def exponentiate(log_weights, count, weights):  # type: ignore[no-untyped-def]
         highest = max(highest, log_weights[i])
     total = 0.0
     for i in range(count):
-        weights[i] = np.exp(log_weights[i] - highest)
+        weights[i] = exp(log_weights[i] - highest)
         total += weights[i]
     return total, highest
 

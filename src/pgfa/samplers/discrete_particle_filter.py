@@ -14,6 +14,7 @@ from pgfa.rows import RowView, flipped, spawn, start
 from pgfa.samplers.base import RowSampler, draw_index, exponentiate, update_row
 from pgfa.samplers.particles import run_filter, trace_path, update_row_by_particles
 from pgfa.samplers.test_paths import check_test_path, code_of
+from pgfa.vector_math import exp
 
 
 @dataclass(frozen=True)
@@ -105,46 +106,57 @@ class DiscreteKernel(NamedTuple):
     path: NDArray[np.int64]
 
 
-@compiled
+@compiled(liberty="arithmetic")
+def _count_from(log_weight, count, bound):  # type: ignore[no-untyped-def]
+    reached = 0
+    for i in range(count):
+        reached += 1 if log_weight[i] >= bound else 0
+    return reached
+
+
+@compiled(liberty="arithmetic")
 def find_threshold(log_weight, count, num_kept, weights):  # type: ignore[no-untyped-def]
     """Solve sum_i min(1, c w_i) = num_kept for c, where more than num_kept weights are given.
 
-    Returns c and the logarithm of the unit of `weights`, which is set to exp(log_weight - unit). Starting from c =
-    num_kept / sum(w), the particles that reach 1 are set aside and c is solved anew on the rest, until no more of them
-    do. Where what is left has all but vanished beside the heaviest, the unit becomes the heaviest of the rest, so that
-    nothing underflows that matters.
+    Returns c and the logarithm of the unit of `weights`, which is set to exp(log_weight - unit), or to infinity where a
+    weight is certain to reach the threshold 1 / c.
+
+    Weights may differ by thousands of orders of magnitude, so the unit matters. The threshold lies above the num_kept-th
+    largest weight, and by no more than a factor `count`: bisection brackets that weight to a few units, after which nothing
+    that matters over- or underflows. Then, starting from c = num_kept / sum(w), the particles that reach 1 are set aside and
+    c is solved anew on the rest, until no more of them do.
     """
-    total, unit = exponentiate(log_weight, count, weights)
-    num_heavy = 0
-    rest = total
-    c = num_kept / rest
+    low = log_weight[0]
+    high = log_weight[0]
+    for i in range(1, count):
+        low = min(low, log_weight[i])
+        high = max(high, log_weight[i])
+    high += 1.0
+    while high - low > 16.0:
+        middle = low + 0.5 * (high - low)
+        if _count_from(log_weight, count, middle) >= num_kept:
+            low = middle
+        else:
+            high = middle
+
+    certain = high + np.log(count)
+    for i in range(count):
+        weights[i] = exp(min(log_weight[i] - low, 100.0))
+    for i in range(count):
+        weights[i] = np.inf if log_weight[i] >= certain else weights[i]
+    c = np.inf
+    num_heavy = -1
     while True:
         heavy = 0
         rest = 0.0
         for i in range(count):
-            if c * weights[i] >= 1.0:
-                heavy += 1
-            else:
-                rest += weights[i]
-        # All but the heaviest num_kept are below rounding error: c as it stands is right to machine precision.
+            is_heavy = weights[i] == np.inf if num_heavy < 0 else c * weights[i] >= 1.0
+            heavy += 1 if is_heavy else 0
+            rest += 0.0 if is_heavy else weights[i]
+        # Where num_kept reach 1 the others are below rounding error, and c is right as it stands.
         if heavy <= num_heavy or heavy >= num_kept:
-            return c, unit
+            return c, low
         num_heavy = heavy
-        if rest < 1e-200:
-            highest_light = -np.inf
-            for i in range(count):
-                if c * weights[i] < 1.0:
-                    highest_light = max(highest_light, log_weight[i])
-            if highest_light == -np.inf:
-                return c, unit
-            rest = 0.0
-            for i in range(count):
-                if c * weights[i] < 1.0:
-                    weights[i] = np.exp(log_weight[i] - highest_light)
-                    rest += weights[i]
-                else:
-                    weights[i] = np.inf
-            unit = highest_light
         c = (num_kept - num_heavy) / rest
 
 
