@@ -71,7 +71,7 @@ def _find_cache_directory() -> str | None:
 _CACHE_DIRECTORY = _find_cache_directory()
 
 
-def compiled(function: Function | None = None, *, liberty: str = "none") -> Any:
+def compiled(function: Function | None = None, *, liberty: str = "none", inline: bool = False) -> Any:
     """Compile to machine code that releases the GIL and is kept on disk.
 
     Parameters
@@ -79,10 +79,15 @@ def compiled(function: Function | None = None, *, liberty: str = "none") -> Any:
     liberty
         ``"fused"`` allows fused multiply-add; ``"arithmetic"`` also allows sums and products to be reordered, so that loops
         of plain arithmetic vectorise. Infinities and NaN keep their meaning.
+    inline
+        Whether callers must take the body in. The compiler does so by itself for short functions only, and a loop that
+        calls a function does not vectorise.
     """
     if function is None:
-        return lambda f: compiled(f, liberty=liberty)
+        return lambda f: compiled(f, liberty=liberty, inline=inline)
     options: dict[str, Any] = {"nogil": True, "cache": _CACHE_DIRECTORY is not None, **_options(liberty)}
+    if inline:
+        options["forceinline"] = True
     # Numba decides where a function is cached when it is decorated, so the setting can be put back right after.
     before = numba.config.CACHE_DIR
     numba.config.CACHE_DIR = _CACHE_DIRECTORY or before

@@ -1,7 +1,8 @@
-"""Exponentials that vectorise.
+"""Exponentials, logarithms and ratios of Gamma functions that vectorise.
 
-Loops over `math.exp` call the C library once for each number. The function here is straight-line arithmetic that the
-compiler inlines and vectorises, about five times as fast, with a relative error of at most 3e-16.
+Loops over `math.exp` or `math.log` call the C library once for each number. The functions here are straight-line
+arithmetic that the compiler inlines and vectorises, about five times as fast, with a relative error of at most 3e-16 for
+`exp` and `log`.
 """
 
 from __future__ import annotations
@@ -38,7 +39,7 @@ _LN2_LOW = 1.90821492927058770002e-10
 _ROUNDER = 6755399441055744.0
 
 
-@compiled(liberty="fused")
+@compiled(liberty="fused", inline=True)
 def exp(x):  # type: ignore[no-untyped-def]
     """e to the power x; zero below -708, and x must not exceed 708.
 
@@ -65,3 +66,90 @@ def exp(x):  # type: ignore[no-untyped-def]
     p = p * r + 1.0
     value = _float_of_bits(_bits_of_float(p) + (_bits_of_float(shifted) << 52))
     return 0.0 if x < -708.0 else value
+
+
+#: The bits of sqrt(1/2), which is where the mantissas below begin.
+_BITS_OF_SQRT_HALF = 0x3FE6A09E667F3BCD
+#: The bits of `_ROUNDER`: a whole number added to them stands in the low bits of a float.
+_BITS_OF_ROUNDER = 0x4338000000000000
+
+
+@compiled(liberty="fused", inline=True)
+def log(x):  # type: ignore[no-untyped-def]
+    """Natural logarithm of a positive, finite number that is not denormal.
+
+    With x = m 2^e and m between sqrt(1/2) and sqrt(2), log m is 2 artanh(s) for s = (m - 1) / (m + 1): an odd series in s,
+    with the coefficients of a minimax polynomial, added up from its small terms so that nothing is lost where x is near 1.
+    """
+    bits = _bits_of_float(x)
+    whole = (bits - _BITS_OF_SQRT_HALF) >> 52
+    e = _float_of_bits(whole + _BITS_OF_ROUNDER) - _ROUNDER
+    f = _float_of_bits(bits - (whole << 52)) - 1.0
+    s = f / (2.0 + f)
+    z = s * s
+    p = 1.479819860511658591e-01
+    p = p * z + 1.531383769920937332e-01
+    p = p * z + 1.818357216161805012e-01
+    p = p * z + 2.222219843214978396e-01
+    p = p * z + 2.857142874366239149e-01
+    p = p * z + 3.999999999940941908e-01
+    p = p * z + 6.666666666666735130e-01
+    half_square = 0.5 * f * f
+    return e * _LN2_HIGH - ((half_square - (s * (half_square + p * z) + e * _LN2_LOW)) - f)
+
+
+@compiled(liberty="fused", inline=True)
+def _stirling_tail(inverse):  # type: ignore[no-untyped-def]
+    """log Gamma(y) - (y - 1/2) log y + y - log(2 pi) / 2 for y = 1 / inverse of at least 8, to 2e-14."""
+    square = inverse * inverse
+    p = -691.0 / 360360.0
+    p = p * square + 1.0 / 1188.0
+    p = p * square - 1.0 / 1680.0
+    p = p * square + 1.0 / 1260.0
+    p = p * square - 1.0 / 360.0
+    p = p * square + 1.0 / 12.0
+    return p * inverse
+
+
+@compiled(liberty="fused", inline=True)
+def _next_eight(x):  # type: ignore[no-untyped-def]
+    """x (x + 1) ... (x + 7), its factors paired so that four products do."""
+    t = x * (x + 7.0)
+    return t * (t + 6.0) * ((t + 10.0) * (t + 12.0))
+
+
+@compiled(liberty="fused", inline=True)
+def log_rising(x, count):  # type: ignore[no-untyped-def]
+    """log of x (x + 1) ... (x + count - 1), that is log Gamma(x + count) - log Gamma(x), for x > 0 and count >= 0.
+
+    Both Gamma functions are moved up by eight, where Stirling's series is exact to rounding. The sizes that cancel are
+    gathered first: what remains is a few units in the last place of the larger logarithm. Neither x nor x + count may
+    exceed 1e38.
+    """
+    low = x + 8.0
+    high = low + count
+    inverse = 1.0 / (low * high)  # one division does for both tails
+    ratio = log(_next_eight(x) / _next_eight(x + count))
+    body = (low - 0.5) * log(high / low) + count * (log(high) - 1.0)
+    return ratio + body + (_stirling_tail(inverse * low) - _stirling_tail(inverse * high))
+
+
+@compiled(liberty="fused", inline=True)
+def log_rising_slope(x, count):  # type: ignore[no-untyped-def]
+    """Derivative of `log_rising` in x, the digamma function of x + count less that of x, to about 1e-8 of its larger part."""
+    low = x + 8.0
+    high = low + count
+    inverse = 1.0 / (low * high)
+    below, above = inverse * high, inverse * low
+    square_below, square_above = below * below, above * above
+    tail = 0.5 * (below - above) + (square_below - square_above) / 12.0
+    tail -= (square_below * square_below - square_above * square_above) / 120.0
+    return log(high / low) + tail + (_sum_of_eight(x) - _sum_of_eight(x + count))
+
+
+@compiled(liberty="fused", inline=True)
+def _sum_of_eight(x):  # type: ignore[no-untyped-def]
+    """1 / x + 1 / (x + 1) + ... + 1 / (x + 7)."""
+    t = x * (x + 7.0)
+    u, v, w = t + 6.0, t + 10.0, t + 12.0
+    return (2.0 * x + 7.0) * ((t + u) * (v * w) + (v + w) * (t * u)) / ((t * u) * (v * w))
