@@ -11,11 +11,11 @@ from __future__ import annotations
 from itertools import product
 from typing import Any
 
-import numba
 import numpy as np
 from scipy import stats
 
-from pgfa._compile import implements
+import pgfa
+from pgfa._compile import compiled, implements
 from pgfa.samplers.sweep import NO_BIRTHS, sweep
 
 #: A correct kernel fails a test with this probability; seeds are fixed, so in practice never.
@@ -55,7 +55,7 @@ def enumerate_posterior(model, prior, parameters, alpha, num_columns, *, restric
     return prob / prob.sum()
 
 
-@numba.njit
+@compiled
 def _count_ends(kernel, rows, Z, cumulative, fixed_start, log_odds, births, block, num_sweeps, power, rng, counts):
     num_rows, num_columns = Z.shape
     owners = np.empty(num_columns, dtype=np.int64)
@@ -132,3 +132,41 @@ def left_ordered_classes(num_rows: int, max_columns: int) -> list[tuple[tuple[in
         frontier = [(*multiset, column) for multiset in frontier for column in columns if not multiset or column >= multiset[-1]]
         classes += frontier
     return classes
+
+
+def joint_p_values(
+    model, prior, sampler, statistics, *, num_replicates, num_rounds, seed, hide=None, warmup=False, **chain_options
+) -> dict[str, float]:
+    """Geweke's joint-distribution test with independent replicates.
+
+    The prior draws a state and the likelihood draws data; then rounds of one iteration of the chain and a fresh draw of the data
+    follow. All along the pair of state and data has the joint law of prior and likelihood, so statistics of it at the end
+    are compared with those of direct draws.
+
+    Parameters
+    ----------
+    statistics
+        Function of a state and complete data that returns a dictionary of numbers.
+    hide
+        Mask of entries that the chain does not see.
+    """
+    rng = np.random.default_rng(seed)
+
+    def observe(state):
+        data = model.sample_data(state.Z, state.parameters, rng)
+        if hide is not None:
+            data = np.array(data, dtype=float)
+            data[hide] = np.nan
+        return model.with_data(data)
+
+    def draw(num_rounds):
+        chain = pgfa.Chain(model, prior, sampler, seed=rng, **chain_options)
+        for _ in range(num_rounds):
+            chain.model = observe(chain.state)
+            chain.step(warmup=warmup)
+        state = chain.state
+        return statistics(state, model.sample_data(state.Z, state.parameters, rng))
+
+    ends = [draw(num_rounds) for _ in range(num_replicates)]
+    direct = [draw(0) for _ in range(4 * num_replicates)]
+    return {name: float(stats.ks_2samp([d[name] for d in direct], [e[name] for e in ends]).pvalue) for name in ends[0]}

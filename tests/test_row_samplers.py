@@ -103,7 +103,10 @@ def test_samplers_forget_their_start(sampler):
     num_columns = 3
     matrices = all_matrices(2, num_columns)
     start = int(np.flatnonzero(matrices.all(axis=(1, 2)))[0])
-    result = p_value(sampler, num_rows=2, num_columns=num_columns, start=start, num_sweeps=60, num_replicates=20_000)
+    num_sweeps = 800 if isinstance(sampler, pgfa.Gibbs) else 60
+    result = p_value(
+        sampler, num_rows=2, num_columns=num_columns, start=start, num_sweeps=num_sweeps, num_replicates=20_000
+    )
     assert result > SIGNIFICANCE
 
 
