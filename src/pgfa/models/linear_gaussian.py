@@ -187,15 +187,15 @@ class LinearGaussian(Model):
         parameters["tau_v"] = _draw_gamma(rng, shape + 0.5 * V.size, rate + 0.5 * float(np.vdot(V, V)))
         shape, rate = self.tau_x_prior
         squares = sum_of_squares(self._table, Z, V, intercept)
-        parameters["tau_x"] = _draw_gamma(
-            rng, shape + 0.5 * power * self._num_observed, rate + 0.5 * power * squares
-        )
+        parameters["tau_x"] = _draw_gamma(rng, shape + 0.5 * power * self._num_observed, rate + 0.5 * power * squares)
 
     def mean(self, state: State) -> NDArray[np.float64]:
         """Expected data ``Z V`` plus the intercept, of shape (N, D)."""
         return state.Z @ state.parameters["V"] + self._intercept_of(state.parameters)
 
-    def sample_data(self, Z: NDArray[np.uint8], parameters: Parameters, rng: np.random.Generator) -> NDArray[np.float64]:
+    def sample_data(
+        self, Z: NDArray[np.uint8], parameters: Parameters, rng: np.random.Generator
+    ) -> NDArray[np.float64]:
         noise = rng.standard_normal((Z.shape[0], self.num_columns)) / np.sqrt(parameters["tau_x"])
         return Z @ parameters["V"] + self._intercept_of(parameters) + noise
 
@@ -289,13 +289,11 @@ def _factorise(A):  # type: ignore[no-untyped-def]
 
 
 @compiled(liberty="arithmetic")
-def draw_loadings(
-    table, Z, V, intercept, tau_v, tau_x, with_intercept, intercept_mean, intercept_precision, rng
-):  # type: ignore[no-untyped-def]
+def draw_loadings(table, Z, V, intercept, tau_v, tau_x, with_intercept, intercept_mean, intercept_precision, rng):  # type: ignore[no-untyped-def]
     """Draw V, and with it the intercept, from their joint posterior given Z, in place.
 
-    Each column d of the data is a regression on the features of the rows that are observed there, so its coefficients have
-    precision ``tau_v I + tau_x Z_d' Z_d``. Columns without holes share one factorisation.
+    Each column d of the data is a regression on the features of the rows that are observed there, so its coefficients
+    have precision ``tau_v I + tau_x Z_d' Z_d``. Columns without holes share one factorisation.
     """
     num_rows, num_dims = table.X.shape
     num_features = Z.shape[1]
