@@ -14,6 +14,8 @@ from pgfa._compile import compiled
 from pgfa.adaptation import StepSize
 from pgfa.models.base import Model, Parameters
 from pgfa.models.gaussian_rows import GramRows, ResidualRows, gram_rows, make_table, residual_rows
+from pgfa.priors.base import Prior
+from pgfa.simulation import Simulation, make_holes, simulator
 from pgfa.state import State
 
 #: Beyond this many features per dimension residuals are cheaper to carry than products of features.
@@ -216,6 +218,32 @@ class LinearGaussian(Model):
             data, self.intercept, tau_v_prior=self.tau_v_prior, tau_x_prior=self.tau_x_prior,
             intercept_prior=self.intercept_prior, singletons=self.singletons,
         )  # fmt: skip
+
+
+@simulator("linear-gaussian")
+def simulate_linear_gaussian(
+    prior: Prior,
+    rng: np.random.Generator,
+    *,
+    num_rows: int,
+    num_columns: int,
+    alpha: float = 2.0,
+    tau_v: float = 0.25,
+    tau_x: float = 25.0,
+    missing: float = 0.1,
+    intercept: bool = False,
+) -> Simulation:
+    """Data from the linear Gaussian model; an intercept is drawn from the model's own prior."""
+    num_rows = checks.whole("num_rows", num_rows, at_least=1)
+    num_columns = checks.whole("num_columns", num_columns, at_least=1)
+    blank = LinearGaussian(np.zeros((num_rows, num_columns)), intercept)
+    tau_v, tau_x = checks.positive("tau_v", tau_v), checks.positive("tau_x", tau_x)
+    Z = prior.sample(rng, num_rows, checks.positive("alpha", alpha))
+    parameters = blank.sample_parameters(rng, Z.shape[1])
+    parameters |= {"V": rng.standard_normal((Z.shape[1], num_columns)) / np.sqrt(tau_v), "tau_v": tau_v, "tau_x": tau_x}
+    complete = blank.sample_data(Z, parameters, rng)
+    data = make_holes(complete, missing, rng)
+    return Simulation(data, complete, State(Z, float(alpha), parameters), blank.with_data(data))
 
 
 def _states(states: State | Iterable[State]) -> list[State]:
