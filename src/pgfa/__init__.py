@@ -23,16 +23,20 @@ _PUBLIC = {
     "Simulation": "pgfa.simulation",
     "State": "pgfa.state",
     "simulate": "pgfa.simulation",
+    "standardise": "pgfa.preprocessing",
 }
 
-_MODULES = ("metrics",)
+_MODULES = ("datasets", "metrics", "plots")
 
 __all__ = [*_PUBLIC, *_MODULES, "__version__"]
 
 if TYPE_CHECKING:
+    from pgfa import datasets as datasets
     from pgfa import metrics as metrics
+    from pgfa import plots as plots
     from pgfa.inference import Chain as Chain
     from pgfa.models import LinearGaussian as LinearGaussian
+    from pgfa.preprocessing import standardise as standardise
     from pgfa.priors import BetaBernoulli as BetaBernoulli
     from pgfa.priors import IndianBuffet as IndianBuffet
     from pgfa.samplers import DiscreteParticleFilter as DiscreteParticleFilter
