@@ -7,6 +7,7 @@ the package's sources.
 
 from __future__ import annotations
 
+import contextlib
 import hashlib
 import inspect
 import os
@@ -60,10 +61,8 @@ def _find_cache_directory() -> str | None:
     name = f"pgfa-{_hash_sources()}"
     given = os.environ.get("NUMBA_CACHE_DIR")
     candidates = [Path(given) / name] if given else []
-    try:
+    with contextlib.suppress(RuntimeError):  # no home directory
         candidates.append(_user_cache() / "pgfa" / name)
-    except RuntimeError:  # no home directory
-        pass
     candidates.append(Path(__file__).parent / "__pycache__" / name)
     return next((str(path) for path in candidates if _is_writable(path)), None)
 
@@ -77,8 +76,8 @@ def compiled(function: Function | None = None, *, liberty: str = "none") -> Any:
     Parameters
     ----------
     liberty
-        ``"fused"`` allows fused multiply-add; ``"arithmetic"`` also allows sums and products to be reordered, so that loops
-        of plain arithmetic vectorise. Infinities and NaN keep their meaning.
+        ``"fused"`` allows fused multiply-add; ``"arithmetic"`` also allows sums and products to be reordered, so that
+        loops of plain arithmetic vectorise. Infinities and NaN keep their meaning.
     """
     if function is None:
         return lambda f: compiled(f, liberty=liberty)

@@ -22,8 +22,8 @@ UPDATES = ("features", "parameters", "concentration")
 class Chain:
     """A Markov chain over feature matrices, parameters and concentration.
 
-    One iteration is one sweep over the rows of Z (one compiled call), one update of the model's parameters and one of the
-    concentration alpha.
+    One iteration is one sweep over the rows of Z (one compiled call), one update of the model's parameters and one of
+    the concentration alpha.
 
     Parameters
     ----------

@@ -14,6 +14,8 @@ from pgfa._compile import compiled
 from pgfa.adaptation import StepSize
 from pgfa.models.base import Model, Parameters
 from pgfa.models.gaussian_rows import GramRows, ResidualRows, gram_rows, make_table, residual_rows
+from pgfa.priors.base import Prior
+from pgfa.simulation import Simulation, make_holes, simulator
 from pgfa.state import State
 
 #: Beyond this many features per dimension residuals are cheaper to carry than products of features.
@@ -187,15 +189,15 @@ class LinearGaussian(Model):
         parameters["tau_v"] = _draw_gamma(rng, shape + 0.5 * V.size, rate + 0.5 * float(np.vdot(V, V)))
         shape, rate = self.tau_x_prior
         squares = sum_of_squares(self._table, Z, V, intercept)
-        parameters["tau_x"] = _draw_gamma(
-            rng, shape + 0.5 * power * self._num_observed, rate + 0.5 * power * squares
-        )
+        parameters["tau_x"] = _draw_gamma(rng, shape + 0.5 * power * self._num_observed, rate + 0.5 * power * squares)
 
     def mean(self, state: State) -> NDArray[np.float64]:
         """Expected data ``Z V`` plus the intercept, of shape (N, D)."""
         return state.Z @ state.parameters["V"] + self._intercept_of(state.parameters)
 
-    def sample_data(self, Z: NDArray[np.uint8], parameters: Parameters, rng: np.random.Generator) -> NDArray[np.float64]:
+    def sample_data(
+        self, Z: NDArray[np.uint8], parameters: Parameters, rng: np.random.Generator
+    ) -> NDArray[np.float64]:
         noise = rng.standard_normal((Z.shape[0], self.num_columns)) / np.sqrt(parameters["tau_x"])
         return Z @ parameters["V"] + self._intercept_of(parameters) + noise
 
@@ -216,6 +218,32 @@ class LinearGaussian(Model):
             data, self.intercept, tau_v_prior=self.tau_v_prior, tau_x_prior=self.tau_x_prior,
             intercept_prior=self.intercept_prior, singletons=self.singletons,
         )  # fmt: skip
+
+
+@simulator("linear-gaussian")
+def simulate_linear_gaussian(
+    prior: Prior,
+    rng: np.random.Generator,
+    *,
+    num_rows: int,
+    num_columns: int,
+    alpha: float = 2.0,
+    tau_v: float = 0.25,
+    tau_x: float = 25.0,
+    missing: float = 0.1,
+    intercept: bool = False,
+) -> Simulation:
+    """Data from the linear Gaussian model; an intercept is drawn from the model's own prior."""
+    num_rows = checks.whole("num_rows", num_rows, at_least=1)
+    num_columns = checks.whole("num_columns", num_columns, at_least=1)
+    blank = LinearGaussian(np.zeros((num_rows, num_columns)), intercept)
+    tau_v, tau_x = checks.positive("tau_v", tau_v), checks.positive("tau_x", tau_x)
+    Z = prior.sample(rng, num_rows, checks.positive("alpha", alpha))
+    parameters = blank.sample_parameters(rng, Z.shape[1])
+    parameters |= {"V": rng.standard_normal((Z.shape[1], num_columns)) / np.sqrt(tau_v), "tau_v": tau_v, "tau_x": tau_x}
+    complete = blank.sample_data(Z, parameters, rng)
+    data = make_holes(complete, missing, rng)
+    return Simulation(data, complete, State(Z, float(alpha), parameters), blank.with_data(data))
 
 
 def _states(states: State | Iterable[State]) -> list[State]:
@@ -289,13 +317,11 @@ def _factorise(A):  # type: ignore[no-untyped-def]
 
 
 @compiled(liberty="arithmetic")
-def draw_loadings(
-    table, Z, V, intercept, tau_v, tau_x, with_intercept, intercept_mean, intercept_precision, rng
-):  # type: ignore[no-untyped-def]
+def draw_loadings(table, Z, V, intercept, tau_v, tau_x, with_intercept, intercept_mean, intercept_precision, rng):  # type: ignore[no-untyped-def]
     """Draw V, and with it the intercept, from their joint posterior given Z, in place.
 
-    Each column d of the data is a regression on the features of the rows that are observed there, so its coefficients have
-    precision ``tau_v I + tau_x Z_d' Z_d``. Columns without holes share one factorisation.
+    Each column d of the data is a regression on the features of the rows that are observed there, so its coefficients
+    have precision ``tau_v I + tau_x Z_d' Z_d``. Columns without holes share one factorisation.
     """
     num_rows, num_dims = table.X.shape
     num_features = Z.shape[1]
