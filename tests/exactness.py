@@ -1,9 +1,9 @@
 """Harness for exactness: does a kernel leave a known distribution as it found it?
 
-Replicates are independent. Each one starts from an exact draw of the target, runs a few sweeps, and reports where it ended; under
-a correct kernel these ends are again independent draws of the target, so that a chi-square or Kolmogorov-Smirnov test has
-honest p values and no autocorrelation to argue about. A wrong kernel drifts away within the sweeps. That a kernel moves at
-all is checked by starting every replicate from the same matrix instead.
+Replicates are independent. Each one starts from an exact draw of the target, runs a few sweeps, and reports where it
+ended; under a correct kernel these ends are again independent draws of the target, so that a chi-square or
+Kolmogorov-Smirnov test has honest p values and no autocorrelation to argue about. A wrong kernel drifts away within the
+sweeps. That a kernel moves at all is checked by starting every replicate from the same matrix instead.
 """
 
 from __future__ import annotations
@@ -39,16 +39,16 @@ def all_matrices(num_rows: int, num_columns: int) -> np.ndarray:
     return bits.reshape(-1, num_rows, num_columns).astype(np.uint8)
 
 
-def enumerate_posterior(model, prior, parameters, alpha, num_columns, *, restrict_to_used=False, power=1.0) -> np.ndarray:
+def enumerate_posterior(
+    model, prior, parameters, alpha, num_columns, *, restrict_to_used=False, power=1.0
+) -> np.ndarray:
     """Posterior probability of each matrix with parameters fixed; optionally only of those without an empty column.
 
-    The mass of the Indian buffet process does not depend on the order of the columns, so restricted to matrices with exactly
-    these columns all used it is a distribution over labelled matrices as well.
+    The mass of the Indian buffet process does not depend on the order of the columns, so restricted to matrices with
+    exactly these columns, all used, it is a distribution over labelled matrices as well.
     """
     matrices = all_matrices(model.num_rows, num_columns)
-    log_prob = np.array(
-        [prior.log_prob(Z, alpha) + power * model.log_likelihood(Z, parameters) for Z in matrices]
-    )
+    log_prob = np.array([prior.log_prob(Z, alpha) + power * model.log_likelihood(Z, parameters) for Z in matrices])
     if restrict_to_used:
         log_prob[~matrices.any(axis=1).all(axis=1)] = -np.inf
     prob = np.exp(log_prob - log_prob.max())
@@ -60,7 +60,11 @@ def _count_ends(kernel, rows, Z, cumulative, fixed_start, log_odds, births, bloc
     num_rows, num_columns = Z.shape
     owners = np.empty(num_columns, dtype=np.int64)
     for _ in range(counts[0]):
-        code = fixed_start if fixed_start >= 0 else np.searchsorted(cumulative, rng.random() * cumulative[-1], side="right")
+        code = (
+            fixed_start
+            if fixed_start >= 0
+            else np.searchsorted(cumulative, rng.random() * cumulative[-1], side="right")
+        )
         for n in range(num_rows):
             for k in range(num_columns):
                 Z[n, k] = (code >> (n * num_columns + k)) & 1
@@ -79,10 +83,22 @@ def _count_ends(kernel, rows, Z, cumulative, fixed_start, log_odds, births, bloc
 
 
 def count_ends(
-    model, prior, sampler, parameters, alpha, num_columns, target, *, num_replicates, seed, num_sweeps=3, start=None,
-    warmup=False, power=1.0,
+    model,
+    prior,
+    sampler,
+    parameters,
+    alpha,
+    num_columns,
+    target,
+    *,
+    num_replicates,
+    seed,
+    num_sweeps=3,
+    start=None,
+    warmup=False,
+    power=1.0,
 ) -> np.ndarray:
-    """How often each matrix is where a replicate ends. Starts are drawn from `target` unless given as a matrix index."""
+    """How often each matrix is where a replicate ends. Starts are drawn from `target` unless given as an index."""
     rng = np.random.default_rng(seed)
     Z = np.zeros((model.num_rows, num_columns), dtype=np.uint8)
     rows = model.rows(Z, parameters)
@@ -90,8 +106,18 @@ def count_ends(
     counts = np.zeros(1 + target.size, dtype=np.int64)
     counts[0] = num_replicates
     _count_ends(
-        kernel, rows, Z, np.cumsum(target), -1 if start is None else start, prior.log_odds(model.num_rows, alpha), NO_BIRTHS,
-        rows.make_block(1), num_sweeps, power, rng, counts,
+        kernel,
+        rows,
+        Z,
+        np.cumsum(target),
+        -1 if start is None else start,
+        prior.log_odds(model.num_rows, alpha),
+        NO_BIRTHS,
+        rows.make_block(1),
+        num_sweeps,
+        power,
+        rng,
+        counts,
     )
     return counts[1:]
 
@@ -129,7 +155,9 @@ def left_ordered_classes(num_rows: int, max_columns: int) -> list[tuple[tuple[in
     classes: list[tuple[tuple[int, ...], ...]] = [()]
     frontier: list[tuple[tuple[int, ...], ...]] = [()]
     for _ in range(max_columns):
-        frontier = [(*multiset, column) for multiset in frontier for column in columns if not multiset or column >= multiset[-1]]
+        frontier = [
+            (*multiset, column) for multiset in frontier for column in columns if not multiset or column >= multiset[-1]
+        ]
         classes += frontier
     return classes
 
@@ -139,9 +167,9 @@ def joint_p_values(
 ) -> dict[str, float]:
     """Geweke's joint-distribution test with independent replicates.
 
-    The prior draws a state and the likelihood draws data; then rounds of one iteration of the chain and a fresh draw of the data
-    follow. All along the pair of state and data has the joint law of prior and likelihood, so statistics of it at the end
-    are compared with those of direct draws.
+    The prior draws a state and the likelihood draws data; then rounds of one iteration of the chain and a fresh draw of
+    the data follow. All along the pair of state and data has the joint law of prior and likelihood, so statistics of it
+    at the end are compared with those of direct draws.
 
     Parameters
     ----------

@@ -84,6 +84,7 @@ def test_unused_columns_are_dropped_under_the_buffet():
 
 def test_conditional_test_path_must_be_asked_for():
     """By hand it takes warmup=True; without it the draws are those of zeros."""
+
     def run(test_path, warmup):
         sampler = pgfa.DiscreteParticleFilter(2, test_path=test_path)
         chain = pgfa.Chain(MODEL, pgfa.BetaBernoulli(6, a=3.0), sampler, seed=2, update="features")
@@ -125,9 +126,18 @@ def test_singleton_proposals_are_counted():
         ({"alpha": -1.0}, "state.alpha must be a positive finite number"),
         ({"alpha": np.nan}, "state.alpha must be a finite number"),
         ({"parameters": {"V": np.ones((2, 4)), "tau_v": 1.0}}, "parameters must be V, tau_v, tau_x, got V, tau_v"),
-        ({"parameters": {"V": np.ones((3, 4)), "tau_v": 1.0, "tau_x": 1.0}}, r"parameters\['V'\] must have shape \(2, 4\)"),
-        ({"parameters": {"V": np.full((2, 4), np.nan), "tau_v": 1.0, "tau_x": 1.0}}, r"parameters\['V'\] must hold finite"),
-        ({"parameters": {"V": np.ones((2, 4)), "tau_v": 0.0, "tau_x": 1.0}}, r"parameters\['tau_v'\] must be a positive"),
+        (
+            {"parameters": {"V": np.ones((3, 4)), "tau_v": 1.0, "tau_x": 1.0}},
+            r"parameters\['V'\] must have shape \(2, 4\)",
+        ),
+        (
+            {"parameters": {"V": np.full((2, 4), np.nan), "tau_v": 1.0, "tau_x": 1.0}},
+            r"parameters\['V'\] must hold finite",
+        ),
+        (
+            {"parameters": {"V": np.ones((2, 4)), "tau_v": 0.0, "tau_x": 1.0}},
+            r"parameters\['tau_v'\] must be a positive",
+        ),
     ],
 )
 def test_states_that_do_not_fit(change, message):
@@ -163,12 +173,12 @@ def test_bad_steps():
 
 def test_a_model_that_does_not_fit_the_state_is_refused():
     chain = pgfa.Chain(MODEL, pgfa.BetaBernoulli(2), seed=1)
-    with pytest.raises(ValueError, match="state.Z must be a binary matrix with 3 rows"):
+    with pytest.raises(ValueError, match=r"state\.Z must be a binary matrix with 3 rows"):
         chain.model = pgfa.LinearGaussian(np.zeros((3, 4)))
     assert chain.model is MODEL
 
 
-# --- the paper's toy example: two features alike -----------------------------------------------------------------------
+# --- the paper's toy example: two features alike ---------------------------------------------------------------------
 
 
 def toy_chain(sampler):

@@ -1,4 +1,4 @@
-"""The chain as a whole: prior recovery, Geweke's test, the enumerated posterior of the buffet, and kernels broken on purpose."""
+"""The chain as a whole: prior recovery, Geweke's test, the enumerated buffet, and kernels broken on purpose."""
 
 from __future__ import annotations
 
@@ -24,7 +24,10 @@ from pgfa.models.linear_gaussian import draw_loadings
 from pgfa.priors.indian_buffet import harmonic
 from pgfa.rows import begin_row, draw_feature, flip, flipped, propose_singletons, spawn, start
 
-PRIORS = {"finite": pgfa.BetaBernoulli(3, alpha_shape=2.0), "buffet": pgfa.IndianBuffet(alpha_shape=2.0, alpha_rate=2.0)}
+PRIORS = {
+    "finite": pgfa.BetaBernoulli(3, alpha_shape=2.0),
+    "buffet": pgfa.IndianBuffet(alpha_shape=2.0, alpha_rate=2.0),
+}
 HIDE = np.array([[0, 0], [0, 1], [1, 1], [0, 0]], dtype=bool)
 
 
@@ -58,7 +61,7 @@ def lowest(p_values: dict[str, float]) -> float:
 SAMPLERS = [pgfa.Gibbs(), pgfa.RowGibbs(), pgfa.ParticleGibbs(3), pgfa.DiscreteParticleFilter(3)]
 
 
-#: Also without the other updates: an exact draw of V right after a sweep would cover up much of what the sweep did wrong.
+#: Also without the other updates: an exact draw of V right after a sweep covers up much of what the sweep did wrong.
 UPDATES = [("features", "parameters", "concentration"), ("features",)]
 
 
@@ -89,8 +92,15 @@ def test_geweke_at_length(prior, sampler, update):
 def test_geweke_with_singletons_from_the_prior(update):
     model = template(singletons="prior")
     p_values = joint_p_values(
-        model, PRIORS["buffet"], pgfa.DiscreteParticleFilter(3), statistics, num_replicates=4000, num_rounds=8, seed=13,
-        hide=HIDE, update=update,
+        model,
+        PRIORS["buffet"],
+        pgfa.DiscreteParticleFilter(3),
+        statistics,
+        num_replicates=4000,
+        num_rounds=8,
+        seed=13,
+        hide=HIDE,
+        update=update,
     )
     assert lowest(p_values) > SIGNIFICANCE, p_values
 
@@ -114,8 +124,12 @@ def test_without_data_the_prior_comes_back(prior):
     alpha = np.array([end.alpha for end in ends])
     gamma = stats.gamma(prior.alpha_shape, scale=1.0 / prior.alpha_rate)
     assert stats.kstest(alpha, gamma.cdf).pvalue > SIGNIFICANCE
-    assert stats.kstest([end.parameters["tau_v"] for end in ends], stats.gamma(4.0, scale=1 / 3).cdf).pvalue > SIGNIFICANCE
-    assert stats.kstest([end.parameters["tau_x"] for end in ends], stats.gamma(4.0, scale=1 / 2).cdf).pvalue > SIGNIFICANCE
+    assert (
+        stats.kstest([end.parameters["tau_v"] for end in ends], stats.gamma(4.0, scale=1 / 3).cdf).pvalue > SIGNIFICANCE
+    )
+    assert (
+        stats.kstest([end.parameters["tau_x"] for end in ends], stats.gamma(4.0, scale=1 / 2).cdf).pvalue > SIGNIFICANCE
+    )
     scaled = np.concatenate([(end.parameters["V"] * np.sqrt(end.parameters["tau_v"])).ravel() for end in ends])
     assert stats.kstest(scaled, stats.norm.cdf).pvalue > SIGNIFICANCE
 
@@ -232,7 +246,9 @@ def _propose_singletons_carelessly(rows, n, z, old, new, block, power, rng):
 class Careless(pgfa.LinearGaussian):
     def rows(self, Z, parameters):
         V, tau_v, tau_x = parameters["V"], parameters["tau_v"], parameters["tau_x"]
-        return CarelessRows(*gaussian_rows.gram_rows(self._table, V, self._intercept_of(parameters), tau_v, tau_x, True))
+        return CarelessRows(
+            *gaussian_rows.gram_rows(self._table, V, self._intercept_of(parameters), tau_v, tau_x, True)
+        )
 
     def with_data(self, data):
         return Careless(data, tau_v_prior=self.tau_v_prior, tau_x_prior=self.tau_x_prior)
@@ -241,8 +257,15 @@ class Careless(pgfa.LinearGaussian):
 def test_singletons_drawn_from_the_prior_are_noticed():
     model = Careless(np.zeros((4, 2)), tau_v_prior=(4.0, 3.0), tau_x_prior=(4.0, 2.0))
     p_values = joint_p_values(
-        model, PRIORS["buffet"], pgfa.DiscreteParticleFilter(3), statistics, num_replicates=4000, num_rounds=8, seed=11,
-        hide=HIDE, update=("features",),
+        model,
+        PRIORS["buffet"],
+        pgfa.DiscreteParticleFilter(3),
+        statistics,
+        num_replicates=4000,
+        num_rounds=8,
+        seed=11,
+        hide=HIDE,
+        update=("features",),
     )
     assert lowest(p_values) < 1e-10, p_values
 
@@ -259,7 +282,13 @@ class Unnormalised(pgfa.BetaBernoulli):
 
 def test_a_dropped_normaliser_is_noticed():
     p_values = joint_p_values(
-        template(), Unnormalised(3, alpha_shape=2.0), pgfa.DiscreteParticleFilter(3), statistics, num_replicates=4000,
-        num_rounds=8, seed=11, hide=HIDE,
+        template(),
+        Unnormalised(3, alpha_shape=2.0),
+        pgfa.DiscreteParticleFilter(3),
+        statistics,
+        num_replicates=4000,
+        num_rounds=8,
+        seed=11,
+        hide=HIDE,
     )
     assert lowest(p_values) < 1e-10, p_values

@@ -86,7 +86,8 @@ def test_row_views_agree_with_the_likelihood(through, intercept, monkeypatch):
 
     for n in range(12):
         for k in (1, 2):
-            def change(z):
+
+            def change(z, n=n):
                 changed = Z.copy()
                 changed[n] = z
                 return model.log_likelihood(changed, parameters) - model.log_likelihood(Z, parameters)
@@ -112,7 +113,9 @@ def test_loadings_are_drawn_from_their_posterior(intercept):
     rng = np.random.default_rng(1)
     draws = []
     for _ in range(20_000):
-        current = {name: np.copy(value) if isinstance(value, np.ndarray) else value for name, value in parameters.items()}
+        current = {
+            name: np.copy(value) if isinstance(value, np.ndarray) else value for name, value in parameters.items()
+        }
         model.update_parameters(Z, current, rng, power=0.6)
         draws.append(np.vstack([current["V"], current["intercept"]]) if intercept else current["V"])
     draws = np.array(draws)

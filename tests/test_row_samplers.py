@@ -94,7 +94,7 @@ SAMPLERS = [
 
 @pytest.mark.parametrize("sampler", SAMPLERS, ids=repr)
 def test_non_singletons_of_the_buffet(sampler):
-    """Rows move only columns that others own, so that columns never die: the law is the prior's, restricted to used columns."""
+    """Rows move only columns that others own, so that columns never die: the prior restricted to used columns."""
     assert p_value(sampler, num_rows=3, num_columns=3, prior_name="buffet") > SIGNIFICANCE
 
 
