@@ -50,7 +50,9 @@ class Recorder:
             rates[f"acceptance_{name}"] = (accepted - before[0]) / num_proposed if num_proposed else np.nan
         self._seen = tallies
         self._states.append(state)
-        self._stats.append({"lp": chain.log_density(), "time": seconds, "shared_features": shared, **rates})
+        used = int(np.count_nonzero(state.Z.any(axis=0)))
+        numbers = {"lp": chain.log_density(), "time": seconds, "used_features": used, "shared_features": shared}
+        self._stats.append(numbers | rates)
 
     @staticmethod
     def _tallies(chain: Chain) -> dict[str, tuple[int, int]]:
