@@ -178,7 +178,10 @@ class Chain:
         )
         self.num_singleton_proposals += proposed
         self.num_singletons_accepted += accepted
-        self._state = drop_unused_features(state, self._model.feature_axes) if self.prior.grows else state
+        state = drop_unused_features(state, self._model.feature_axes) if self.prior.grows else state
+        self._state = self._model.move_columns(
+            state, self.prior, self.rng, power=float(power), step_sizes=self.step_sizes
+        )
 
     def _draw_state(self) -> State:
         alpha = self.prior.sample_alpha(self.rng)

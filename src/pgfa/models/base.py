@@ -9,8 +9,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from pgfa.adaptation import StepSize
+from pgfa.priors.base import Prior
 from pgfa.rows import RowView
-from pgfa.state import FeatureAxes
+from pgfa.state import FeatureAxes, State
 
 Parameters = dict[str, Any]
 
@@ -61,6 +62,18 @@ class Model(ABC):
         warmup: bool = False,
     ) -> None:
         """Move the parameters, in place, leaving invariant their posterior with the likelihood raised to `power`."""
+
+    def move_columns(
+        self,
+        state: State,
+        prior: Prior,
+        rng: np.random.Generator,
+        *,
+        power: float = 1.0,
+        step_sizes: dict[str, StepSize] | None = None,
+    ) -> State:
+        """Move whole columns of Z, with the parameters that belong to them; models that know no such move do nothing."""
+        return state
 
     def make_step_sizes(self) -> dict[str, StepSize]:
         """Step sizes of the model's random-walk moves, to be tuned in warm-up."""

@@ -13,6 +13,7 @@ from pgfa import checks
 from pgfa.adaptation import StepSize
 from pgfa.models import pyclone_singletons  # noqa: F401  (teaches the rows how to propose singletons)
 from pgfa.models.base import Model, Parameters
+from pgfa.models.pyclone_columns import be_born_or_die, split_or_merge
 from pgfa.models.pyclone_genotypes import log_constant, make_layouts
 from pgfa.models.pyclone_likelihood import Density, make_scratch
 from pgfa.models.pyclone_rows import CloneRows, clone_rows, normalise
@@ -26,6 +27,7 @@ from pgfa.models.pyclone_updates import (
     total_log_likelihood,
     update_prevalences,
 )
+from pgfa.priors.base import Prior
 from pgfa.state import State
 
 DENSITIES = ("binomial", "beta-binomial")
@@ -44,7 +46,10 @@ class PyClone(Model):
         precision_prior: tuple[float, float] = (160.0, 0.4),
         moves: Iterable[str] = ("langevin",),
         singletons: str = "informed",
+        num_splits=4,
+        num_births=1,
     ) -> None:
+        self.num_splits=num_splits;self.num_births=num_births
         self.density = checks.one_of("density", density, DENSITIES)
         self.v_prior = v_prior
         self.precision_prior = precision_prior
@@ -113,10 +118,34 @@ class PyClone(Model):
             self._layouts, self._density_of(parameters), Z, parameters["V"], *self.v_prior, self.singletons == "informed"
         )
 
+    def move_columns(
+        self,
+        state: State,
+        prior: Prior,
+        rng: np.random.Generator,
+        *,
+        power: float = 1.0,
+        step_sizes: dict[str, StepSize] | None = None,
+    ) -> State:
+        sizes = {} if step_sizes is None else step_sizes
+        density = self._density_of(state.parameters)
+
+        def make_rows(Z: NDArray[np.uint8], V: NDArray[np.float64]) -> CloneRows:
+            return clone_rows(self._layouts, density, Z, V, *self.v_prior, True)
+
+        Z, V = state.Z, state.parameters["V"]
+        for name, move, count in (("split", split_or_merge, self.num_splits), ("birth", be_born_or_die, self.num_births)):
+            for _ in range(count):
+                Z, V, accepted = move(make_rows, Z, V, prior, state.alpha, rng, power)
+                if name in sizes:
+                    sizes[name].record(int(accepted), 1, adapt=False)
+        return State(Z, state.alpha, state.parameters | {"V": V})
+
     def make_step_sizes(self) -> dict[str, StepSize]:
         sizes = {name: StepSize(1.0 if name == "langevin" else 0.2, target) for name, target in TARGETS.items() if name in self.moves}
         if self.density == "beta-binomial":
             sizes["precision"] = StepSize(0.1)
+        sizes |= {"split":StepSize(),"birth":StepSize()}
         return sizes
 
     def update_parameters(
