@@ -68,7 +68,7 @@ class Model(ABC):
 
     @property
     def parameter_dims(self) -> dict[str, tuple[str, ...]]:
-        """Names of the axes of each parameter that is an array; those over features are called feature, feature_2, ..."""
+        """Names of the axes of each parameter that is an array; those over features are feature and feature_2."""
         return {name: ("feature", "feature_2")[: len(axes)] for name, axes in self.feature_axes.items()}
 
     def coords(self) -> dict[str, list[Any]]:
