@@ -190,7 +190,7 @@ def resume(
         raise StoreError(f"{store.path} is damaged: its settings do not make sense ({error!r})") from error
     if model is None:
         model = _rebuild_model(store, settings["model"], words)
-    starts = [_start_from(store, i) for i in range(chains)] if settings["has_initial"] else [None] * chains
+    starts: list[State | None] = [_start_from(store, i) if settings["has_initial"] else None for i in range(chains)]
     public = {name: value for name, value in settings.items() if not name.endswith("_description")}
     return _run(
         model, plan, chains, seed, starts, public,
