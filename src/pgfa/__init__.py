@@ -23,6 +23,9 @@ _PUBLIC = {
     "Simulation": "pgfa.simulation",
     "State": "pgfa.state",
     "simulate": "pgfa.simulation",
+    "diagnose": "pgfa.inference.diagnostics",
+    "resume": "pgfa.inference.sampling",
+    "sample": "pgfa.inference.sampling",
     "standardise": "pgfa.preprocessing",
 }
 
@@ -35,6 +38,9 @@ if TYPE_CHECKING:
     from pgfa import metrics as metrics
     from pgfa import plots as plots
     from pgfa.inference import Chain as Chain
+    from pgfa.inference.diagnostics import diagnose as diagnose
+    from pgfa.inference.sampling import resume as resume
+    from pgfa.inference.sampling import sample as sample
     from pgfa.models import LinearGaussian as LinearGaussian
     from pgfa.preprocessing import standardise as standardise
     from pgfa.priors import BetaBernoulli as BetaBernoulli

@@ -7,11 +7,11 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy import stats
 
 from pgfa import checks
 from pgfa._compile import compiled
 from pgfa.adaptation import StepSize
+from pgfa.densities import log_gamma, log_normal
 from pgfa.models.base import Model, Parameters
 from pgfa.models.gaussian_rows import GramRows, ResidualRows, gram_rows, make_table, residual_rows
 from pgfa.priors.base import Prior
@@ -145,13 +145,10 @@ class LinearGaussian(Model):
 
     def log_prior(self, parameters: Parameters) -> float:
         V, tau_v, tau_x = parameters["V"], parameters["tau_v"], parameters["tau_x"]
-        log_prob = stats.norm.logpdf(V, scale=1.0 / np.sqrt(tau_v)).sum()
-        log_prob += stats.gamma.logpdf(tau_v, self.tau_v_prior[0], scale=1.0 / self.tau_v_prior[1])
-        log_prob += stats.gamma.logpdf(tau_x, self.tau_x_prior[0], scale=1.0 / self.tau_x_prior[1])
+        log_prob = log_normal(V, 0.0, tau_v) + log_gamma(tau_v, *self.tau_v_prior) + log_gamma(tau_x, *self.tau_x_prior)
         if self.intercept:
-            mean, precision = self.intercept_prior
-            log_prob += stats.norm.logpdf(parameters["intercept"], mean, 1.0 / np.sqrt(precision)).sum()
-        return float(log_prob)
+            log_prob += log_normal(parameters["intercept"], *self.intercept_prior)
+        return log_prob
 
     def log_likelihood(self, Z: NDArray[np.uint8], parameters: Parameters) -> float:
         tau_x = parameters["tau_x"]
@@ -212,6 +209,37 @@ class LinearGaussian(Model):
         X, missing = self.X, self.missing
         X[missing] = np.mean(means, axis=0)[missing]
         return X
+
+    @property
+    def parameter_dims(self) -> dict[str, tuple[str, ...]]:
+        return {"V": ("feature", "column"), "intercept": ("column",)}
+
+    def coords(self) -> dict[str, list[Any]]:
+        labels = {"row": self.row_labels, "column": self.column_labels}
+        return {name: values for name, values in labels.items() if values is not None}
+
+    def observed_data(self) -> dict[str, tuple[tuple[str, ...], NDArray[Any]]]:
+        return {"X": (("row", "column"), self.X)}
+
+    def describe(self) -> tuple[dict[str, Any], dict[str, NDArray[Any]]]:
+        words = {
+            "intercept": self.intercept,
+            "tau_v_prior": self.tau_v_prior,
+            "tau_x_prior": self.tau_x_prior,
+            "intercept_prior": self.intercept_prior,
+            "singletons": self.singletons,
+            "row_labels": self.row_labels,
+            "column_labels": self.column_labels,
+        }
+        return words, {"X": self.X}
+
+    @classmethod
+    def from_description(cls, words: dict[str, Any], arrays: dict[str, NDArray[Any]]) -> LinearGaussian:
+        options = dict(words)
+        row_labels, column_labels = options.pop("row_labels"), options.pop("column_labels")
+        model = cls(arrays["X"], **options)
+        model.row_labels, model.column_labels = row_labels, column_labels
+        return model
 
     def with_data(self, data: Any) -> LinearGaussian:
         return LinearGaussian(
