@@ -9,6 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from pgfa.adaptation import StepSize
+from pgfa.columns import ColumnView
 from pgfa.priors.base import Prior
 from pgfa.rows import RowView
 from pgfa.state import FeatureAxes, State
@@ -63,6 +64,10 @@ class Model(ABC):
     ) -> None:
         """Move the parameters, in place, leaving invariant their posterior with the likelihood raised to `power`."""
 
+    def column_view(self, parameters: Parameters, power: float) -> ColumnView:
+        """Data as Gaussian in the values of the features, for column moves."""
+        raise NotImplementedError(f"{type(self).__name__} has no column moves")
+
     def move_columns(
         self,
         state: State,
@@ -72,7 +77,7 @@ class Model(ABC):
         power: float = 1.0,
         step_sizes: dict[str, StepSize] | None = None,
     ) -> State:
-        """Move whole columns of Z, with the parameters that belong to them; models that know no such move do nothing."""
+        """Moves of whole columns that the model itself knows of, after each sweep; returns the state that comes of them."""
         return state
 
     def make_step_sizes(self) -> dict[str, StepSize]:
@@ -81,7 +86,7 @@ class Model(ABC):
 
     @property
     def parameter_dims(self) -> dict[str, tuple[str, ...]]:
-        """Names of the axes of each parameter that is an array; those over features are called feature, feature_2, ..."""
+        """Names of the axes of each parameter that is an array; those over features are feature and feature_2."""
         return {name: ("feature", "feature_2")[: len(axes)] for name, axes in self.feature_axes.items()}
 
     def coords(self) -> dict[str, list[Any]]:
