@@ -81,3 +81,33 @@ def drop_unused_features(state: State, axes: FeatureAxes) -> State:
     """Remove the columns that no row uses."""
     used = np.flatnonzero(state.Z.any(axis=0))
     return state if used.size == state.num_features else select_features(state, axes, used)
+
+
+def as_states(draws: Any) -> list[State]:
+    """States from one state, several of them, or the draws that `pgfa.sample` returns (all chains, one after the other)."""
+    if isinstance(draws, State):
+        return [draws]
+    if hasattr(draws, "children"):
+        return _states_of_tree(draws)
+    states = list(draws)
+    if not states or not all(isinstance(state, State) for state in states):
+        raise ValueError(f"expected a state, states or what pgfa.sample returns, got {draws!r}")
+    return states
+
+
+def _states_of_tree(tree: Any) -> list[State]:
+    posterior = tree["posterior"].dataset
+    names = [name for name in posterior.data_vars if name not in ("Z", "num_features", "alpha")]
+    values = {name: np.asarray(posterior[name]) for name in ("Z", "num_features", "alpha", *names)}
+    over = {name: [axis for axis, dim in enumerate(posterior[name].dims) if dim.startswith("feature")] for name in names}
+    states = []
+    for i in np.ndindex(values["alpha"].shape):
+        size = int(values["num_features"][i])
+        parameters: dict[str, Any] = {}
+        for name in names:
+            value = values[name][i]
+            for axis in over[name]:
+                value = np.take(value, np.arange(size), axis=axis - len(i))
+            parameters[name] = value if np.ndim(value) else float(value)
+        states.append(State(values["Z"][i][:, :size], float(values["alpha"][i]), parameters))
+    return states

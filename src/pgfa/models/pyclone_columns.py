@@ -18,6 +18,7 @@ all owners of the other; birth and death become one move that replaces a column.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -25,6 +26,7 @@ from numpy.typing import NDArray
 from scipy.special import gammaln
 
 from pgfa._compile import compiled
+from pgfa.adaptation import StepSize
 from pgfa.models.pyclone_likelihood import NUM_SCRATCH, add_entries
 from pgfa.models.pyclone_rows import CloneRows
 from pgfa.models.pyclone_shares import (
@@ -40,7 +42,9 @@ from pgfa.models.pyclone_shares import (
     settle,
     weigh,
 )
+from pgfa.priors.base import Prior
 from pgfa.priors.indian_buffet import harmonic
+from pgfa.state import State
 
 #: What an owner of the population that is split decides for: the old part, the new part, or both.
 OLD, NEW, BOTH = range(3)
@@ -221,8 +225,40 @@ class Outcome(NamedTuple):
     accepted: bool
 
 
+#: Makes a row view for Z and V.
+MakeRows = Callable[[NDArray[np.uint8], NDArray[np.float64]], CloneRows]
+
+#: One in this many moves is a birth or death, which looks at all rows; a split looks at the owners of one column.
+BIRTH_EVERY = 5
+
+
+def move_whole_columns(
+    make_rows: MakeRows,
+    state: State,
+    prior: Prior,
+    count: int,
+    rng: np.random.Generator,
+    power: float,
+    tallies: dict[str, StepSize],
+) -> State:
+    """Make `count` moves, each a split or merger or now and then a birth or death; tallies of either are kept."""
+    Z, V = state.Z, state.parameters["V"]
+    for _ in range(count):
+        name, move = ("birth", be_born_or_die) if rng.random() * BIRTH_EVERY < 1.0 else ("split", split_or_merge)
+        Z, V, accepted = move(make_rows, Z, V, prior, state.alpha, rng, power)
+        if name in tallies:
+            tallies[name].record(int(accepted), 1, adapt=False)
+    return State(Z, state.alpha, state.parameters | {"V": V})
+
+
 def split_or_merge(
-    make_rows: Any, Z: NDArray[np.uint8], V: NDArray[np.float64], prior: Any, alpha: float, rng: Any, power: float
+    make_rows: MakeRows,
+    Z: NDArray[np.uint8],
+    V: NDArray[np.float64],
+    prior: Prior,
+    alpha: float,
+    rng: np.random.Generator,
+    power: float,
 ) -> Outcome:
     """Toss a coin, then propose to split a population or to merge two of them."""
     stay = Outcome(Z, V, False)
@@ -284,7 +320,13 @@ def split_or_merge(
 
 
 def be_born_or_die(
-    make_rows: Any, Z: NDArray[np.uint8], V: NDArray[np.float64], prior: Any, alpha: float, rng: Any, power: float
+    make_rows: MakeRows,
+    Z: NDArray[np.uint8],
+    V: NDArray[np.float64],
+    prior: Prior,
+    alpha: float,
+    rng: np.random.Generator,
+    power: float,
 ) -> Outcome:
     """Propose a new column or the end of one where the number of columns is free, and another column in its place where not."""
     stay = Outcome(Z, V, False)
@@ -323,7 +365,13 @@ def be_born_or_die(
 
 
 def _replace(
-    make_rows: Any, Z: NDArray[np.uint8], V: NDArray[np.float64], prior: Any, alpha: float, rng: Any, power: float
+    make_rows: MakeRows,
+    Z: NDArray[np.uint8],
+    V: NDArray[np.float64],
+    prior: Prior,
+    alpha: float,
+    rng: np.random.Generator,
+    power: float,
 ) -> Outcome:
     """A column dies and another is born in its place, with owners drawn from the prior."""
     k = int(rng.integers(Z.shape[1]))

@@ -27,46 +27,44 @@ Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
 
 
-class Genotypes(NamedTuple):
-    """Coefficients of every entry (an observed mutation in a sample), one stretch of genotypes an entry."""
+#: Rows of `reads`: reads with the mutation, reads without it, and the slope of the denominator.
+ALT, REF, SLOPE = range(3)
 
-    p0: Floats
-    p1: Floats
-    q0: Floats
-    q1: Floats
+#: Rows of `coefficients`: the numerators are p0 + p1 phi with and q0 + q1 phi without the mutation.
+P0, P1, Q0, Q1 = range(4)
+
+#: Columns of `groups`: first lane, first coefficient, number of genotypes, and how many of these are of the first kind.
+LANE, COEFFICIENT, GENOTYPES, BEFORE = range(4)
 
 
 class RowLayout(NamedTuple):
-    """Entries mutation by mutation: row n owns entries row_start[n] to row_start[n + 1]."""
+    """Entries (observed mutations in samples) mutation by mutation: row n owns entries row_start[n] to row_start[n + 1].
+
+    Entry e has the coefficients from genotype_start[e] to genotype_start[e + 1]. Few arrays with several rows, here and
+    below, because each array that a compiled function is handed costs time when it is compiled and when it is called.
+    """
 
     row_start: Ints
     sample: Ints
-    alt: Floats
-    ref: Floats
-    slope: Floats
+    reads: Floats
     genotype_start: Ints
-    genotypes: Genotypes
+    coefficients: Floats
 
 
 class SampleLayout(NamedTuple):
-    """The same entries sample by sample, so that loops over them vectorise.
+    """The same entries sample by sample, called lanes here, so that loops over them vectorise.
 
-    Within a sample entries are sorted into groups with the same number of genotypes. Coefficient i of genotype j of a group
-    that begins at lane l, with coefficients from c on and of size s, stands at ``c + j * s + i - l``.
+    Within a sample lanes are sorted into groups with the same number of genotypes; the one after the last group closes the
+    list. Coefficients of the i-th lane of a group of size s, for its j-th genotype, stand at j * s + i from the group's first.
     """
 
     sample_start: Ints
     row: Ints
     entry: Ints
-    alt: Floats
-    ref: Floats
-    slope: Floats
+    reads: Floats
     group_start: Ints
-    group_lane: Ints
-    group_coefficient: Ints
-    group_genotypes: Ints
-    group_has_after: NDArray[np.bool_]
-    genotypes: Genotypes
+    groups: Ints
+    coefficients: Floats
 
 
 class Layouts(NamedTuple):
@@ -77,11 +75,10 @@ class Layouts(NamedTuple):
     num_samples: int
 
 
-def _expand(counts: Counts) -> tuple[Ints, NDArray[np.bool_], Floats, Genotypes]:
-    """First genotype of each entry (and one past the last), whether it has one of the second kind, slopes, coefficients."""
+def _expand(counts: Counts) -> tuple[Ints, Ints, Floats, Floats]:
+    """First genotype of each entry (and one past the last), number of the first kind, slopes, and coefficients."""
     total = counts.major + counts.minor
-    has_after = total != counts.normal
-    num_genotypes = counts.major + has_after
+    num_genotypes = counts.major + (total != counts.normal)
     genotype_start = np.concatenate([[0], np.cumsum(num_genotypes)]).astype(np.int64)
     entry = np.repeat(np.arange(total.size), num_genotypes)
     copies = np.arange(entry.size) - genotype_start[entry] + 1
@@ -93,60 +90,83 @@ def _expand(counts: Counts) -> tuple[Ints, NDArray[np.bool_], Floats, Genotypes]
     reference = np.where(is_after, variant, normal)
     mutant_fraction = np.minimum(1.0 - eps, copies / variant)
     at_zero = (1.0 - t) * normal + t * reference
-    p0 = np.full(entry.size, eps)
-    p1 = t * (variant * mutant_fraction - reference * eps) / at_zero
-    q0 = 1.0 - eps
-    q1 = t * (variant * (1.0 - mutant_fraction) - reference * (1.0 - eps)) / at_zero
+    coefficients = np.empty((4, entry.size))
+    coefficients[P0] = eps
+    coefficients[P1] = t * (variant * mutant_fraction - reference * eps) / at_zero
+    coefficients[Q0] = 1.0 - eps
+    coefficients[Q1] = t * (variant * (1.0 - mutant_fraction) - reference * (1.0 - eps)) / at_zero
     slope = counts.tumour_content * (total - counts.normal) / counts.normal
-    return genotype_start, has_after, slope, Genotypes(p0, p1, q0, q1)
-
-
-def _take(genotypes: Genotypes, order: Ints) -> Genotypes:
-    return Genotypes(*(np.ascontiguousarray(field[order]) for field in genotypes))
+    return genotype_start, counts.major, slope, coefficients
 
 
 def make_layouts(counts: Counts) -> Layouts:
     """Arrange the entries by row and by sample; entries without reads say nothing and are left out."""
-    told = counts.ref + counts.alt > 0
-    counts = counts._replace(**{name: getattr(counts, name)[told] for name in Counts._fields[2:]})
+    counts = with_reads(counts)
     num_rows, num_samples = len(counts.mutation_ids), len(counts.sample_ids)
-    genotype_start, has_after, slope, genotypes = _expand(counts)
-    alt, ref = counts.alt.astype(float), counts.ref.astype(float)
-    by_row = RowLayout(
-        np.searchsorted(counts.mutation, np.arange(num_rows + 1)), counts.sample, alt, ref, slope, genotype_start, genotypes
-    )
+    genotype_start, num_before, slope, coefficients = _expand(counts)
+    reads = np.stack([counts.alt, counts.ref, slope])
+    row_start = np.searchsorted(counts.mutation, np.arange(num_rows + 1))
+    by_row = RowLayout(row_start, counts.sample, reads, genotype_start, coefficients)
 
     num_genotypes = np.diff(genotype_start)
-    order = np.lexsort((counts.mutation, has_after, num_genotypes, counts.sample))
-    keys = np.stack([counts.sample, num_genotypes, has_after])[:, order]
-    first = np.flatnonzero(np.concatenate([[True], np.any(np.diff(keys, axis=1) != 0, axis=0)])[: order.size])
-    sizes = np.diff(np.concatenate([first, [order.size]]))
-    coefficient_order = [
-        genotype_start[order[l : l + s]] + j
-        for l, s in zip(first, sizes, strict=True)
-        for j in range(num_genotypes[order[l]])
+    order = np.lexsort((counts.mutation, num_before, num_genotypes, counts.sample))
+    keys = np.stack([counts.sample, num_genotypes, num_before])[:, order]
+    is_first = np.any(np.diff(keys, axis=1, prepend=-1) != 0, axis=0)
+    first = np.flatnonzero(is_first)
+    sizes = np.diff(first, append=order.size)
+    groups = np.zeros((first.size + 1, 4), dtype=np.int64)
+    groups[:, LANE] = np.append(first, order.size)
+    groups[1:, COEFFICIENT] = np.cumsum(sizes * keys[1][first])
+    groups[:-1, GENOTYPES], groups[:-1, BEFORE] = keys[1][first], keys[2][first]
+    by_genotype = [
+        genotype_start[order[lane : lane + size]] + j
+        for lane, size, count in zip(first, sizes, keys[1][first])
+        for j in range(count)
     ]
     by_sample = SampleLayout(
         sample_start=np.searchsorted(keys[0], np.arange(num_samples + 1)),
         row=counts.mutation[order],
         entry=order.astype(np.int64),
-        alt=alt[order],
-        ref=ref[order],
-        slope=slope[order],
+        reads=np.ascontiguousarray(reads[:, order]),
         group_start=np.searchsorted(keys[0][first], np.arange(num_samples + 1)),
-        group_lane=np.concatenate([first, [order.size]]).astype(np.int64),
-        group_coefficient=np.concatenate([[0], np.cumsum(sizes * keys[1][first])]).astype(np.int64),
-        group_genotypes=keys[1][first].astype(np.int64),
-        group_has_after=keys[2][first].astype(bool),
-        genotypes=_take(genotypes, np.concatenate([np.empty(0, dtype=np.int64), *coefficient_order])),
+        groups=groups,
+        coefficients=np.ascontiguousarray(coefficients[:, np.concatenate([np.zeros(0, dtype=np.int64), *by_genotype])]),
     )
     return Layouts(by_row, by_sample, num_samples)
 
 
+def with_reads(counts: Counts) -> Counts:
+    """Only the entries that have any."""
+    told = counts.ref + counts.alt > 0
+    return counts._replace(**{name: getattr(counts, name)[told] for name in Counts._fields[2:]})
+
+
 def log_constant(counts: Counts) -> float:
     """What the likelihood owes to binomial coefficients and to the uniform weights of the genotypes."""
-    told = counts.ref + counts.alt > 0
-    ref, alt, major = (x[told].astype(float) for x in (counts.ref, counts.alt, counts.major))
-    num_genotypes = major + (counts.major + counts.minor != counts.normal)[told]
-    choose = gammaln(ref + alt + 1.0) - gammaln(ref + 1.0) - gammaln(alt + 1.0)
+    counts = with_reads(counts)
+    num_genotypes = counts.major + (counts.major + counts.minor != counts.normal)
+    choose = gammaln(counts.ref + counts.alt + 1.0) - gammaln(counts.ref + 1.0) - gammaln(counts.alt + 1.0)
     return float(np.sum(choose - np.log(num_genotypes)))
+
+
+def put_reads(counts: Counts, layouts: Layouts, alt_counts: Floats) -> tuple[Counts, Layouts]:
+    """The same depths and genotypes with other reads: alt_counts of shape (N, M), of which entries without data do not count."""
+    shape = (len(counts.mutation_ids), len(counts.sample_ids))
+    if alt_counts.shape != shape:
+        raise ValueError(f"data must have shape {shape}, mutations by samples, got {alt_counts.shape}")
+    alt = alt_counts[counts.mutation, counts.sample]
+    depth = counts.ref + counts.alt
+    wrong = ~((alt >= 0) & (alt <= depth) & (alt == np.floor(alt)))
+    if wrong.any():
+        i = int(np.flatnonzero(wrong)[0])
+        raise ValueError(
+            f"data must hold whole numbers up to the depth: row {counts.mutation[i]}, column {counts.sample[i]} "
+            f"is {alt[i]} of {depth[i]}"
+        )
+    counts = counts._replace(alt=alt.astype(np.int64), ref=depth - alt.astype(np.int64))
+    told = with_reads(counts)
+    by_row, by_sample = layouts.by_row, layouts.by_sample
+    reads = np.stack([told.alt, told.ref, by_row.reads[SLOPE]])
+    by_row = by_row._replace(reads=reads)
+    by_sample = by_sample._replace(reads=np.ascontiguousarray(reads[:, by_sample.entry]))
+    return counts, layouts._replace(by_row=by_row, by_sample=by_sample)

@@ -11,10 +11,20 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-import numpy as np
-from numpy.typing import NDArray
-
 from pgfa._compile import compiled
+from pgfa.models.pyclone_genotypes import (
+    ALT,
+    BEFORE,
+    COEFFICIENT,
+    GENOTYPES,
+    LANE,
+    P0,
+    P1,
+    Q0,
+    Q1,
+    REF,
+    SLOPE,
+)
 from pgfa.vector_math import exp, log, log_rising, log_rising_slope
 
 
@@ -25,38 +35,32 @@ class Density(NamedTuple):
     precision: float
 
 
-class Scratch(NamedTuple):
-    """Working memory for mixtures over genotypes, one number for each particle or lane."""
+#: Rows of working memory, one number for each particle or lane: prevalences, the highest term of the mixture over genotypes,
+#: the sum of all terms relative to it, and what else a function says that it leaves there.
+PHI, BEST, TOTAL, SCORE, INFORMATION = range(5)
 
-    phi: NDArray[np.float64]
-    best: NDArray[np.float64]
-    total: NDArray[np.float64]
-    score: NDArray[np.float64]
-    information: NDArray[np.float64]
+#: How many of these rows `add_entries` needs, and how many the functions of lanes.
+NUM_SCRATCH, NUM_LANE_SCRATCH = 3, 5
 
 
-def make_scratch(size: int) -> Scratch:
-    return Scratch(*(np.empty(size) for _ in Scratch._fields))
-
-
-@compiled(liberty="fused", inline=True)
+@compiled(liberty="fused", allocates=False, inline=True)
 def _clip(phi):  # type: ignore[no-untyped-def]
     """Sums of shares leave the unit interval by rounding."""
     return min(max(phi, 0.0), 1.0)
 
 
-@compiled(liberty="fused", inline=True)
+@compiled(liberty="fused", allocates=False, inline=True)
 def _binomial(p, q, alt, ref):  # type: ignore[no-untyped-def]
     return alt * log(p) + ref * log(q)
 
 
-@compiled(liberty="fused", inline=True)
+@compiled(liberty="fused", allocates=False, inline=True)
 def _beta_binomial(p, q, inverse, precision, alt, ref):  # type: ignore[no-untyped-def]
     scale = precision * inverse
     return log_rising(scale * p, alt) + log_rising(scale * q, ref)
 
 
-@compiled(liberty="fused", inline=True)
+@compiled(liberty="fused", allocates=False, inline=True)
 def _mix(best, total, term):  # type: ignore[no-untyped-def]
     """Add exp(term) to exp(best) * total; returns the new pair. No exponent is ever positive."""
     difference = term - best
@@ -68,21 +72,19 @@ def _mix(best, total, term):  # type: ignore[no-untyped-def]
 # --- along particles ------------------------------------------------------------------------------------------------
 
 
-#: Rows of working memory that `add_row` needs.
-NUM_SCRATCH = 3
-
-
-@compiled(liberty="arithmetic")
-def add_entries(layout, density, first_entry, last_entry, predictor, shift, sign, count, scratch, out):  # type: ignore[no-untyped-def]
+@compiled(liberty="arithmetic", allocates=False)
+def add_entries(
+    layout, density, first_entry, last_entry, predictor, shift, sign, count, scratch, out
+):  # type: ignore[no-untyped-def]
     """Add to out[i], for i below `count`, the log likelihood of some entries at prevalences predictor[m, i] + sign * shift[m].
 
-    Here m is the sample of the entry. The first rows of `scratch` are working memory of at least `count` numbers each.
+    Here m is the sample of the entry. The rows of `scratch` are working memory of at least `count` numbers each.
     """
-    p0, p1, q0, q1 = layout.genotypes
-    phi, best, total = scratch[0], scratch[1], scratch[2]
+    reads, coefficients = layout.reads, layout.coefficients
+    phi, best, total = scratch[PHI], scratch[BEST], scratch[TOTAL]
     is_beta, precision = density.is_beta, density.precision
     for entry in range(first_entry, last_entry):
-        alt, ref, slope, m = layout.alt[entry], layout.ref[entry], layout.slope[entry], layout.sample[entry]
+        alt, ref, slope, m = reads[ALT, entry], reads[REF, entry], reads[SLOPE, entry], layout.sample[entry]
         first, last = layout.genotype_start[entry], layout.genotype_start[entry + 1]
         step = sign * shift[m]
         for i in range(count):
@@ -91,7 +93,7 @@ def add_entries(layout, density, first_entry, last_entry, predictor, shift, sign
         # Where the copy number has changed, the last genotype is the one that came after the change.
         last_before = last - 1 if slope != 0.0 else last
         for g in range(first, last):
-            a, b, c, d = p0[g], p1[g], q0[g], q1[g]
+            a, b, c, d = coefficients[P0, g], coefficients[P1, g], coefficients[Q0, g], coefficients[Q1, g]
             this_slope = slope if g < last_before else 0.0
             if g == last_before and not is_beta:
                 for i in range(count):
@@ -126,27 +128,26 @@ def add_entries(layout, density, first_entry, last_entry, predictor, shift, sign
 # --- along lanes ----------------------------------------------------------------------------------------------------
 
 
-@compiled(liberty="arithmetic")
+@compiled(liberty="arithmetic", allocates=False)
 def sample_log_likelihood(layout, density, m, predictor, scratch):  # type: ignore[no-untyped-def]
     """Log likelihood of sample m; predictor[i] is the prevalence of its i-th lane."""
-    p0, p1, q0, q1 = layout.genotypes
+    coefficients, groups = layout.coefficients, layout.groups
     is_beta, precision = density.is_beta, density.precision
     begin = layout.sample_start[m]
     log_lik = 0.0
     for group in range(layout.group_start[m], layout.group_start[m + 1]):
-        lane = layout.group_lane[group]
-        size = layout.group_lane[group + 1] - lane
-        alt, ref, slope = layout.alt[lane:], layout.ref[lane:], layout.slope[lane:]
-        phi, best, total = scratch.phi[:size], scratch.best[:size], scratch.total[:size]
-        num_genotypes = layout.group_genotypes[group]
-        num_before = num_genotypes - (1 if layout.group_has_after[group] else 0)
+        lane = groups[group, LANE]
+        size = groups[group + 1, LANE] - lane
+        alt, ref, slope = layout.reads[ALT, lane:], layout.reads[REF, lane:], layout.reads[SLOPE, lane:]
+        phi, best, total, term = scratch[PHI], scratch[BEST], scratch[TOTAL], scratch[SCORE]
+        num_genotypes, num_before = groups[group, GENOTYPES], groups[group, BEFORE]
         for i in range(size):
             phi[i] = _clip(predictor[lane - begin + i])
             best[i] = 0.0
             total[i] = 1.0
         for j in range(num_genotypes):
-            at = layout.group_coefficient[group] + j * size
-            a, b, c, d = p0[at : at + size], p1[at : at + size], q0[at : at + size], q1[at : at + size]
+            at = groups[group, COEFFICIENT] + j * size
+            a, b, c, d = coefficients[P0, at:], coefficients[P1, at:], coefficients[Q0, at:], coefficients[Q1, at:]
             steepness = 1.0 if j < num_before else 0.0
             if j == num_before and not is_beta:
                 for i in range(size):
@@ -155,16 +156,16 @@ def sample_log_likelihood(layout, density, m, predictor, scratch):  # type: igno
                 for i in range(size):
                     inverse = 1.0 / (1.0 + steepness * slope[i] * phi[i])
                     p, q = a[i] + b[i] * phi[i], c[i] + d[i] * phi[i]
-                    scratch.score[i] = _beta_binomial(p, q, inverse, precision, alt[i], ref[i])
+                    term[i] = _beta_binomial(p, q, inverse, precision, alt[i], ref[i])
             else:
                 for i in range(size):
-                    scratch.score[i] = _binomial(a[i] + b[i] * phi[i], c[i] + d[i] * phi[i], alt[i], ref[i])
+                    term[i] = _binomial(a[i] + b[i] * phi[i], c[i] + d[i] * phi[i], alt[i], ref[i])
             if j == 0:
                 for i in range(size):
-                    best[i] = scratch.score[i]
+                    best[i] = term[i]
             else:
                 for i in range(size):
-                    best[i], total[i] = _mix(best[i], total[i], scratch.score[i])
+                    best[i], total[i] = _mix(best[i], total[i], term[i])
         if num_genotypes == 1:
             for i in range(size):
                 log_lik += best[i]
@@ -174,42 +175,41 @@ def sample_log_likelihood(layout, density, m, predictor, scratch):  # type: igno
     return log_lik
 
 
-@compiled(liberty="fused", inline=True)
+@compiled(liberty="fused", allocates=False, inline=True)
 def _blend(value, ratio, is_better, term):  # type: ignore[no-untyped-def]
     """A weighted sum whose weights are relative to the best term so far, as in `_mix`."""
     return value * ratio + term if is_better else value + ratio * term
 
 
-@compiled(liberty="arithmetic")
+@compiled(liberty="arithmetic", allocates=False)
 def sample_slopes(layout, density, m, predictor, scratch):  # type: ignore[no-untyped-def]
     """Log likelihood of sample m, and for each lane its derivative and about how much it tells of the prevalence.
 
-    Derivatives go to scratch.score and Fisher informations to scratch.information. The latter are those of the genotypes
-    averaged over their posterior, and for the beta-binomial density of a binomial with as much variance: they only
-    shape proposals.
+    Derivatives are left in row SCORE of the working memory and Fisher informations in row INFORMATION. The latter are those
+    of the genotypes averaged over their posterior, and for the beta-binomial density of a binomial with as much variance:
+    they only shape proposals. The likelihoods themselves are left as BEST + log(TOTAL).
     """
-    p0, p1, q0, q1 = layout.genotypes
+    coefficients, groups = layout.coefficients, layout.groups
     is_beta, precision = density.is_beta, density.precision
     begin = layout.sample_start[m]
     log_lik = 0.0
     for group in range(layout.group_start[m], layout.group_start[m + 1]):
-        lane = layout.group_lane[group]
-        size = layout.group_lane[group + 1] - lane
-        start = lane - begin
-        alt, ref, slope = layout.alt[lane:], layout.ref[lane:], layout.slope[lane:]
-        phi, best, total = scratch.phi[:size], scratch.best[:size], scratch.total[:size]
-        score, information = scratch.score[start : start + size], scratch.information[start : start + size]
-        num_genotypes = layout.group_genotypes[group]
-        num_before = num_genotypes - (1 if layout.group_has_after[group] else 0)
+        lane = groups[group, LANE]
+        size = groups[group + 1, LANE] - lane
+        here = lane - begin
+        alt, ref, slope = layout.reads[ALT, lane:], layout.reads[REF, lane:], layout.reads[SLOPE, lane:]
+        phi, best, total = scratch[PHI, here:], scratch[BEST, here:], scratch[TOTAL, here:]
+        score, information = scratch[SCORE, here:], scratch[INFORMATION, here:]
+        num_before = groups[group, BEFORE]
         for i in range(size):
-            phi[i] = _clip(predictor[start + i])
+            phi[i] = _clip(predictor[here + i])
             best[i] = -1e300
             total[i] = 0.0
             score[i] = 0.0
             information[i] = 0.0
-        for j in range(num_genotypes):
-            at = layout.group_coefficient[group] + j * size
-            a, b, c, d = p0[at : at + size], p1[at : at + size], q0[at : at + size], q1[at : at + size]
+        for j in range(groups[group, GENOTYPES]):
+            at = groups[group, COEFFICIENT] + j * size
+            a, b, c, d = coefficients[P0, at:], coefficients[P1, at:], coefficients[Q0, at:], coefficients[Q1, at:]
             steepness = 1.0 if j < num_before else 0.0
             for i in range(size):
                 p, q = a[i] + b[i] * phi[i], c[i] + d[i] * phi[i]
@@ -240,10 +240,10 @@ def sample_slopes(layout, density, m, predictor, scratch):  # type: ignore[no-un
     return log_lik
 
 
-@compiled(liberty="arithmetic")
+@compiled(liberty="arithmetic", allocates=False)
 def depth_terms(layout, precision, m):  # type: ignore[no-untyped-def]
     """The part of the beta-binomial log likelihood of sample m that depends on precision and depth alone."""
     total = 0.0
     for i in range(layout.sample_start[m], layout.sample_start[m + 1]):
-        total -= log_rising(precision, layout.alt[i] + layout.ref[i])
+        total -= log_rising(precision, layout.reads[ALT, i] + layout.reads[REF, i])
     return total

@@ -44,7 +44,7 @@ def clone_rows(
     return rows
 
 
-@compiled
+@compiled(allocates=False)
 def normalise(V, F):  # type: ignore[no-untyped-def]
     """F = V divided by the sum of its column; zero where that is zero."""
     num_features, num_samples = V.shape
@@ -57,12 +57,12 @@ def normalise(V, F):  # type: ignore[no-untyped-def]
             F[k, m] = V[k, m] * scale
 
 
-@implements(begin_row, CloneRows)
+@implements(begin_row, CloneRows, allocates=False)
 def _begin_row(rows, n):  # type: ignore[no-untyped-def]
     pass
 
 
-@implements(start, CloneRows)
+@implements(start, CloneRows, allocates=False)
 def _start(rows, n, z, block):  # type: ignore[no-untyped-def]
     num_samples = rows.layouts.num_samples
     for m in range(num_samples):
@@ -79,7 +79,7 @@ def _start(rows, n, z, block):  # type: ignore[no-untyped-def]
     return log_lik[0]
 
 
-@implements(flipped, CloneRows)
+@implements(flipped, CloneRows, allocates=False)
 def _flipped(rows, n, k, sign, block, log_lik, count, out):  # type: ignore[no-untyped-def]
     layout = rows.layouts.by_row
     scratch = block[rows.layouts.num_samples :]
@@ -89,13 +89,13 @@ def _flipped(rows, n, k, sign, block, log_lik, count, out):  # type: ignore[no-u
     add_entries(layout, rows.density, first, last, block, rows.F[k], sign, count, scratch, out)
 
 
-@implements(flip, CloneRows, liberty="arithmetic")
+@implements(flip, CloneRows, liberty="arithmetic", allocates=False)
 def _flip(rows, n, k, sign, block):  # type: ignore[no-untyped-def]
     for m in range(rows.layouts.num_samples):
         block[m, 0] += sign * rows.F[k, m]
 
 
-@implements(spawn, CloneRows, liberty="arithmetic")
+@implements(spawn, CloneRows, liberty="arithmetic", allocates=False)
 def _spawn(rows, n, k, sign, block, parents, flips, count, out):  # type: ignore[no-untyped-def]
     for m in range(rows.layouts.num_samples):
         step = sign * rows.F[k, m]

@@ -80,17 +80,17 @@ def make_shares(num_rows, num_features, num_samples):  # type: ignore[no-untyped
 # --- the scale of r ---------------------------------------------------------------------------------------------------
 
 
-@compiled
+@compiled(allocates=False)
 def log_gamma_density(x, shape, rate):  # type: ignore[no-untyped-def]
     return shape * np.log(rate) - math.lgamma(shape) + (shape - 1.0) * np.log(x) - rate * x
 
 
-@compiled
+@compiled(allocates=False)
 def _softplus(x):  # type: ignore[no-untyped-def]
     return max(x, 0.0) + np.log1p(np.exp(-abs(x)))
 
 
-@compiled
+@compiled(allocates=False)
 def taken_at(r, donor, pool):  # type: ignore[no-untyped-def]
     """T at logit r: beside a `pool` of all others if everyone gives, or out of the donor's `pool`."""
     if donor == EVERYONE:
@@ -98,13 +98,13 @@ def taken_at(r, donor, pool):  # type: ignore[no-untyped-def]
     return pool / (1.0 + np.exp(-r))
 
 
-@compiled
+@compiled(allocates=False)
 def left_at(r, pool):  # type: ignore[no-untyped-def]
     """What the donor keeps of its pool."""
     return pool / (1.0 + np.exp(r))
 
 
-@compiled
+@compiled(allocates=False)
 def log_prior(r, donor, pool, count, shape, rate):  # type: ignore[no-untyped-def]
     """Log prior density in r of what changes with it: T of `count` newcomers and, if there is a donor, its own V."""
     value = log_gamma_density(taken_at(r, donor, pool), count * shape, rate) + np.log(pool)
@@ -113,7 +113,7 @@ def log_prior(r, donor, pool, count, shape, rate):  # type: ignore[no-untyped-de
     return value + log_gamma_density(left_at(r, pool), shape, rate) - _softplus(r) - _softplus(-r)
 
 
-@compiled
+@compiled(allocates=False)
 def _log_prior_proposal(r, donor, pool, count, shape, rate):  # type: ignore[no-untyped-def]
     """The prior as a density of r: Gamma, or Beta where a pool is divided."""
     if donor == EVERYONE:
@@ -122,7 +122,7 @@ def _log_prior_proposal(r, donor, pool, count, shape, rate):  # type: ignore[no-
     return math.lgamma(a + b) - math.lgamma(a) - math.lgamma(b) - a * _softplus(-r) - b * _softplus(r)
 
 
-@compiled
+@compiled(allocates=False)
 def _draw_from_prior(donor, pool, count, shape, rate, rng):  # type: ignore[no-untyped-def]
     taken = rng.gamma(count * shape, 1.0 / rate)
     left = pool if donor == EVERYONE else rng.gamma(shape, 1.0 / rate)
@@ -132,7 +132,7 @@ def _draw_from_prior(donor, pool, count, shape, rate, rng):  # type: ignore[no-u
 # --- likelihoods ------------------------------------------------------------------------------------------------------
 
 
-@compiled(liberty="arithmetic")
+@compiled(liberty="arithmetic", allocates=False)
 def log_likelihoods(rows, m, donor, pool, count, shares):  # type: ignore[no-untyped-def]
     """Set values[i] to the log likelihood of sample m with T at logits[i]; the value after the last is that for T = 0.
 
@@ -182,7 +182,7 @@ def log_likelihoods(rows, m, donor, pool, count, shares):  # type: ignore[no-unt
 # --- the table --------------------------------------------------------------------------------------------------------
 
 
-@compiled
+@compiled(allocates=False)
 def _insert(shares, count, num_more):  # type: ignore[no-untyped-def]
     """Add the logits and their values to the table, in order, unless they are there already; returns its new size."""
     knots, likelihoods = shares.knots, shares.likelihoods
@@ -199,7 +199,7 @@ def _insert(shares, count, num_more):  # type: ignore[no-untyped-def]
     return count
 
 
-@compiled
+@compiled(allocates=False)
 def explore(rows, m, donor, pool, power, shares):  # type: ignore[no-untyped-def]
     """Fill the table with likelihoods, finer twice over between the neighbours of its highest knot; returns its size.
 
@@ -225,14 +225,14 @@ def explore(rows, m, donor, pool, power, shares):  # type: ignore[no-untyped-def
     return count
 
 
-@compiled
+@compiled(allocates=False)
 def _log_mass(width, low, high):  # type: ignore[no-untyped-def]
     """log of the integral over a stretch of an exponential with these log values at its ends."""
     gap = abs(high - low)
     return max(low, high) + np.log(width) + (np.log(-np.expm1(-gap) / gap) if gap > 1e-8 else -0.5 * gap)
 
 
-@compiled
+@compiled(allocates=False)
 def raise_table(rows, donor, pool, number, size, power, shares):  # type: ignore[no-untyped-def]
     """Set heights and masses for `number` newcomers; returns the log of the total mass."""
     for j in range(size):
@@ -248,7 +248,7 @@ def raise_table(rows, donor, pool, number, size, power, shares):  # type: ignore
     return highest + np.log(total) if size > 0 else 0.0
 
 
-@compiled
+@compiled(allocates=False)
 def _draw_from_table(size, log_total, shares, rng):  # type: ignore[no-untyped-def]
     u = rng.random()
     chosen = 0
@@ -269,7 +269,7 @@ def _draw_from_table(size, log_total, shares, rng):  # type: ignore[no-untyped-d
     return high + distance if gap > 0.0 else low - distance
 
 
-@compiled
+@compiled(allocates=False)
 def _log_table_density(r, size, log_total, shares):  # type: ignore[no-untyped-def]
     if not shares.knots[0] <= r <= shares.knots[size - 1]:
         return -np.inf
@@ -278,7 +278,7 @@ def _log_table_density(r, size, log_total, shares):  # type: ignore[no-untyped-d
     return shares.heights[j] + part * (shares.heights[j + 1] - shares.heights[j]) - log_total
 
 
-@compiled
+@compiled(allocates=False)
 def draw_logit(rows, donor, pool, number, size, log_total, shares, rng):  # type: ignore[no-untyped-def]
     """A draw from the table, or now and then (and always where its size is zero) from the prior."""
     if size > 0 and rng.random() >= PRIOR_WEIGHT:
@@ -286,7 +286,7 @@ def draw_logit(rows, donor, pool, number, size, log_total, shares, rng):  # type
     return _draw_from_prior(donor, pool, number, rows.shape, rows.rate, rng)
 
 
-@compiled
+@compiled(allocates=False)
 def log_density_of_draw(rows, r, donor, pool, number, size, log_total, shares):  # type: ignore[no-untyped-def]
     """Log density with which `draw_logit` gives r."""
     log_q = _log_prior_proposal(r, donor, pool, number, rows.shape, rows.rate)
@@ -296,7 +296,7 @@ def log_density_of_draw(rows, r, donor, pool, number, size, log_total, shares): 
     return np.logaddexp(np.log(PRIOR_WEIGHT) + log_q, np.log1p(-PRIOR_WEIGHT) + log_table)
 
 
-@compiled
+@compiled(allocates=False)
 def weigh(rows, m, donor, pool, number, r, is_drawn, size, power, shares, rng):  # type: ignore[no-untyped-def]
     """Log of prior times likelihood over proposal density, for `number` newcomers with T at logit r; and r.
 
@@ -318,7 +318,7 @@ def weigh(rows, m, donor, pool, number, r, is_drawn, size, power, shares, rng): 
     return power * shares.values[0] + log_prior(r, donor, pool, number, rows.shape, rows.rate) - log_q, r
 
 
-@compiled
+@compiled(allocates=False)
 def settle(rows, m, donor, pool, r, new):  # type: ignore[no-untyped-def]
     """Write what the donor keeps in sample m, and T to the newcomers in the proportion that V[new] has at present."""
     V = rows.V

@@ -19,7 +19,7 @@ from pgfa.models.pyclone_shares import EVERYONE, SMALLEST, explore, make_shares,
 from pgfa.rows import propose_singletons
 
 
-@compiled
+@compiled(allocates=False)
 def list_rest(V, old, members):  # type: ignore[no-untyped-def]
     """The populations that are alive and not among the old ones; returns how many there are."""
     count = 0
@@ -33,7 +33,7 @@ def list_rest(V, old, members):  # type: ignore[no-untyped-def]
     return count
 
 
-@compiled
+@compiled(allocates=False)
 def sum_over(V, m, columns):  # type: ignore[no-untyped-def]
     total = 0.0
     for k in columns:

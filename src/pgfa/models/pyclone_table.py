@@ -6,10 +6,13 @@ import os
 import re
 from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
+
+if TYPE_CHECKING:
+    import pandas as pd
 
 #: Columns that every table must have.
 REQUIRED = ("mutation_id", "sample_id", "ref_counts", "alt_counts", "major_cn", "minor_cn", "normal_cn")
@@ -218,4 +221,23 @@ def _check(source: _Source) -> Counts:
     whole = [column.astype(np.int64)[order] for column in (ref, alt, major, minor, normal)]
     return Counts(
         mutation_ids, sample_ids, mutation[order], sample[order], *whole, tumour_content[order], error_rate[order]
+    )
+
+
+def write_counts(counts: Counts) -> pd.DataFrame:
+    """The table that `read_counts` would read these from."""
+    import pandas as pd
+
+    return pd.DataFrame(
+        {
+            "mutation_id": [counts.mutation_ids[n] for n in counts.mutation],
+            "sample_id": [counts.sample_ids[m] for m in counts.sample],
+            "ref_counts": counts.ref,
+            "alt_counts": counts.alt,
+            "major_cn": counts.major,
+            "minor_cn": counts.minor,
+            "normal_cn": counts.normal,
+            "tumour_content": counts.tumour_content,
+            "error_rate": counts.error_rate,
+        }
     )

@@ -1,509 +1,192 @@
-"""Moves of the unnormalised prevalences V and of the beta-binomial precision.
+"""Moves of the unnormalised prevalences V.
 
 Given Z the samples are independent, so every move is proposed and accepted one sample at a time. Within a sample only the
-shares F = V / sum(V) reach the likelihood; given these the sum is Gamma-distributed, and drawn exactly at the end.
+shares F = V / sum(V) reach the likelihood, and populations that carry the same mutations reach it through their sum alone.
+Moves therefore act on the sums of such groups; how a group divides its sum, and the sum of the sample, are independent of the
+data and drawn exactly at the end (`redraw`).
 
-Moves of one sample, all on u = log V:
+The moves of one sample, on u = log V of its groups:
 
-- *single*: random walk on one entry after the other;
-- *block*: random walk on a few entries at once;
-- *exchange*: random walk on how two populations divide what they have together;
+- *single*: random walk on one group after the other;
+- *block*: random walk on a few groups at once;
+- *exchange*: how two groups divide what they have together, by slice sampling;
 - *permutation*: the values of the sample in random order;
-- *multiple-try*: the best of several random walks on all entries, balanced by as many from there;
-- *langevin*: a step along the gradient, with noise shaped by the Fisher information, both of them at the present point (simplified
-  manifold Langevin). In coordinates shaped this way neither correlated populations nor shares near zero are hard.
+- *multiple-try*: the best of several random walks on all groups, balanced by as many from there;
+- *langevin*: a step along the gradient, with noise shaped by the Fisher information, both at the present point (simplified
+  manifold Langevin); neither correlated groups nor shares near zero are hard for it;
+- *copies*: a share is multiplied by what it would take to explain the same reads with another number of mutant copies.
 """
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
-from pgfa._compile import compiled
+from pgfa._compile import compiled, implements
 from pgfa.models.pyclone_genotypes import SampleLayout
 from pgfa.models.pyclone_likelihood import (
+    BEST,
+    INFORMATION,
+    NUM_LANE_SCRATCH,
+    SCORE,
+    TOTAL,
     Density,
-    Scratch,
     depth_terms,
-    make_scratch,
     sample_log_likelihood,
     sample_slopes,
 )
+from pgfa.models.pyclone_shares import SMALLEST
 from pgfa.samplers.base import shuffle
 
-SINGLE, BLOCK, EXCHANGE, PERMUTATION, MULTIPLE_TRY, LANGEVIN, COPIES = range(7)
-
-#: The names users give, in the order of the codes above.
-MOVES = ("single", "block", "exchange", "permutation", "multiple-try", "langevin", "copies")
-
-#: Acceptance rates that step sizes aim at; a permutation has no step size.
-TARGETS = {"single": 0.44, "block": 0.3, "multiple-try": 0.4, "langevin": 0.6}
-
 NUM_TRIES = 5
-NUM_GRID = 32
 LARGEST_BLOCK = 4
+
+#: Prevalences at which the information of each count is tried out.
+NUM_GRID = 32
 
 #: Shares below this are nothing, and their logarithms would soon not be finite.
 _LOWEST_LOG = -600.0
 
 
+class Single(NamedTuple):
+    step: float
+    repeats: int
+
+
+class Block(NamedTuple):
+    step: float
+    repeats: int
+
+
+class Exchange(NamedTuple):
+    step: float
+    repeats: int
+
+
+class Permutation(NamedTuple):
+    step: float
+    repeats: int
+
+
+class MultipleTry(NamedTuple):
+    step: float
+    repeats: int
+
+
+class Langevin(NamedTuple):
+    step: float
+    repeats: int
+
+
+class Copies(NamedTuple):
+    step: float
+    repeats: int
+
+
+#: The kinds of moves by the names that users give.
+MOVES: dict[str, Any] = {
+    "single": Single,
+    "block": Block,
+    "exchange": Exchange,
+    "permutation": Permutation,
+    "multiple-try": MultipleTry,
+    "langevin": Langevin,
+    "copies": Copies,
+}
+
+#: First step sizes, of the moves that have one, and the acceptance rates that they aim at.
+FIRST_STEPS = {"single": 0.2, "block": 0.1, "multiple-try": 0.1, "langevin": 1.0}
+TARGETS = {"single": 0.44, "block": 0.3, "multiple-try": 0.4, "langevin": 0.6}
+
+
 class Point(NamedTuple):
-    """Where a sample stands: u = log V, V, prevalences of its mutations, and what shapes a Langevin proposal."""
+    """Where a sample stands: u = log V and V of its groups, prevalences of its lanes, and what shapes Langevin proposals.
+
+    `value[0]` is its log density.
+    """
 
     u: NDArray[np.float64]
     v: NDArray[np.float64]
     phi: NDArray[np.float64]
     gradient: NDArray[np.float64]
-    factor: NDArray[np.float64]
     drift: NDArray[np.float64]
+    factor: NDArray[np.float64]
     value: NDArray[np.float64]
 
 
 class Target(NamedTuple):
-    """The posterior of one sample: data, prior of V, power of the likelihood, and working memory.
+    """The posterior of one sample after the other: data, prior of V, power of the likelihood, and working memory.
 
-    `z` holds Z by population and lane for the sample at hand, and `value[0]` of a point its log density.
+    `z` says which group has which lane, `shape` is that of each group's Gamma prior, `group` is the group of each
+    population, `information` what each lane of the data tells of its prevalence.
     """
 
     layout: SampleLayout
     density: Density
-    shape: NDArray[np.float64]
+    information: NDArray[np.float64]
+    base_shape: float
     rate: float
     power: float
     z: NDArray[np.float64]
-    information: NDArray[np.float64]
-    scratch: Scratch
+    shape: NDArray[np.float64]
+    group: NDArray[np.int64]
     order: NDArray[np.int64]
-    shares: NDArray[np.float64]
+    scratch: NDArray[np.float64]
+    vectors: NDArray[np.float64]
     metric: NDArray[np.float64]
 
 
 def make_target(
-    layout: SampleLayout, density: Density, information: NDArray[np.float64], rate: float, power: float, num_features: int
+    layout: SampleLayout,
+    density: Density,
+    information: NDArray[np.float64],
+    shape: float,
+    rate: float,
+    power: float,
+    num_features: int,
 ) -> Target:
-    """Memory for the moves of all samples in turn."""
-    widest = max(int(np.diff(layout.sample_start).max(initial=0)), 1)
+    """The posterior given everything but V."""
+    widest = max(int(np.diff(layout.sample_start).max()), 1)
     return Target(
         layout,
         density,
-        np.empty(num_features),
+        information,
+        shape,
         rate,
         power,
         z=np.zeros((num_features, widest)),
-        information=information,
-        scratch=make_scratch(widest),
+        shape=np.empty(num_features),
+        group=np.empty(num_features, dtype=np.int64),
         order=np.arange(num_features),
-        shares=np.empty((3, num_features)),
+        scratch=np.empty((NUM_LANE_SCRATCH, widest)),
+        vectors=np.empty((4, num_features)),
         metric=np.empty((num_features, num_features)),
     )
 
 
-@compiled
-def _restrict_target(target, count):  # type: ignore[no-untyped-def]
-    return Target(
-        target.layout,
-        target.density,
-        target.shape[:count],
-        target.rate,
-        target.power,
-        target.z[:count],
-        target.information,
-        target.scratch,
-        target.order[:count],
-        target.shares[:, :count],
-        target.metric[:count, :count],
-    )
-
-
-@compiled
-def _restrict_point(point, count):  # type: ignore[no-untyped-def]
-    return Point(
-        point.u[:count],
-        point.v[:count],
-        point.phi,
-        point.gradient[:count],
-        point.factor[:count, :count],
-        point.drift[:count],
-        point.value,
-    )
-
-
-def make_point(num_features: int, num_lanes: int) -> Point:
+def make_point(target: Target) -> Point:
+    """Memory for a point."""
+    num_features, num_lanes = target.z.shape
     return Point(
         u=np.empty(num_features),
         v=np.empty(num_features),
-        phi=np.empty(num_lanes),
+        phi=np.zeros(num_lanes),
         gradient=np.empty(num_features),
-        factor=np.empty((num_features, num_features)),
         drift=np.empty(num_features),
+        factor=np.empty((num_features, num_features)),
         value=np.empty(1),
     )
 
 
-@compiled(liberty="arithmetic")
-def predict(z, v, num_lanes, phi):  # type: ignore[no-untyped-def]
-    """Prevalence of each lane: the shares of the populations that carry it, added up."""
-    total = 0.0
-    for k in range(v.size):
-        total += v[k]
-    for i in range(num_lanes):
-        phi[i] = 0.0
-    for k in range(v.size):
-        share = v[k] / total
-        for i in range(num_lanes):
-            phi[i] += share * z[k, i]
+# --- groups and points ------------------------------------------------------------------------------------------------
 
 
-@compiled
-def log_prior(target, point):  # type: ignore[no-untyped-def]
-    """Log density of u up to a constant: a Gamma density of V and the Jacobian."""
-    value = 0.0
-    for k in range(point.u.size):
-        value += target.shape[k] * point.u[k] - target.rate * point.v[k]
-    return value
-
-
-@compiled
-def evaluate(target, m, point):  # type: ignore[no-untyped-def]
-    """Set V, the prevalences and the log density of a point from its u."""
-    for k in range(point.u.size):
-        point.v[k] = np.exp(point.u[k])
-    num_lanes = target.layout.sample_start[m + 1] - target.layout.sample_start[m]
-    predict(target.z, point.v, num_lanes, point.phi)
-    log_lik = sample_log_likelihood(target.layout, target.density, m, point.phi, target.scratch)
-    point.value[0] = target.power * log_lik + log_prior(target, point)
-
-
-@compiled
-def is_sane(u):  # type: ignore[no-untyped-def]
-    for k in range(u.size):
-        if not _LOWEST_LOG < u[k] < -_LOWEST_LOG:
-            return False
-    return True
-
-
-@compiled
-def accept(target, m, point, proposal, log_correction, rng):  # type: ignore[no-untyped-def]
-    """Metropolis-Hastings: evaluate proposal.u and go there or stay."""
-    if not is_sane(proposal.u):
-        return False
-    evaluate(target, m, proposal)
-    if np.log(rng.random()) < proposal.value[0] - point.value[0] + log_correction:
-        copy_point(proposal, point)
-        return True
-    return False
-
-
-@compiled
-def copy_point(source, destination):  # type: ignore[no-untyped-def]
-    destination.u[:] = source.u
-    destination.v[:] = source.v
-    destination.phi[:] = source.phi
-    destination.value[0] = source.value[0]
-
-
-@compiled
-def move_single(target, m, point, proposal, step, rng):  # type: ignore[no-untyped-def]
-    accepted = 0
-    shuffle(target.order, target.order.size, rng)
-    for k in target.order:
-        proposal.u[:] = point.u
-        proposal.u[k] += step * rng.standard_normal()
-        accepted += accept(target, m, point, proposal, 0.0, rng)
-    return accepted, target.order.size
-
-
-@compiled
-def move_block(target, m, point, proposal, step, rng):  # type: ignore[no-untyped-def]
-    accepted = 0
-    proposed = 0
-    num_features = target.order.size
-    shuffle(target.order, num_features, rng)
-    for first in range(0, num_features, LARGEST_BLOCK):
-        proposal.u[:] = point.u
-        for k in target.order[first : first + LARGEST_BLOCK]:
-            proposal.u[k] += step * rng.standard_normal()
-        accepted += accept(target, m, point, proposal, 0.0, rng)
-        proposed += 1
-    return accepted, proposed
-
-
-@compiled(liberty="arithmetic")
-def _exchange_value(target, m, point, k, l, whole, total, x, phi):  # type: ignore[no-untyped-def]
-    """Log density where population k has x of what it and l have together."""
-    if not 1e-280 < x < whole - 1e-280:
-        return -np.inf
-    step = (x - point.v[k]) / total
-    num_lanes = target.layout.sample_start[m + 1] - target.layout.sample_start[m]
-    for i in range(num_lanes):
-        phi[i] = point.phi[i] + step * (target.z[k, i] - target.z[l, i])
-    log_lik = sample_log_likelihood(target.layout, target.density, m, phi, target.scratch)
-    return target.power * log_lik + (target.shape[k] - 1.0) * np.log(x) + (target.shape[l] - 1.0) * np.log(whole - x)
-
-
-@compiled
-def move_exchange(target, m, point, proposal, rng):  # type: ignore[no-untyped-def]
-    """Each population meets another one, and how they divide what they have together is drawn by slice sampling.
-
-    The width of the first interval comes from the data and Z alone.
-    """
-    num_features = target.order.size
-    if num_features < 2:
-        return 0, 0
-    begin = target.layout.sample_start[m]
-    num_lanes = target.layout.sample_start[m + 1] - begin
-    total = 0.0
-    for k in range(num_features):
-        total += point.v[k]
-    shuffle(target.order, num_features, rng)
-    evaluations = 0
-    for j in range(num_features if num_features > 2 else 1):
-        k, l = target.order[j], target.order[(j + 1) % num_features]
-        information = 0.0
-        for i in range(num_lanes):
-            information += abs(target.z[k, i] - target.z[l, i]) * target.information[begin + i]
-        whole = point.v[k] + point.v[l]
-        x = point.v[k]
-        width = whole
-        if target.power * information > 0.0:
-            width = min(whole, 3.0 * total / np.sqrt(target.power * information))
-        level = _exchange_value(target, m, point, k, l, whole, total, x, proposal.phi) - rng.standard_exponential()
-        low = x - rng.random() * width
-        high = low + width
-        while low > 0.0 and _exchange_value(target, m, point, k, l, whole, total, low, proposal.phi) > level:
-            low -= width
-            evaluations += 1
-        while high < whole and _exchange_value(target, m, point, k, l, whole, total, high, proposal.phi) > level:
-            high += width
-            evaluations += 1
-        low = max(low, 0.0)
-        high = min(high, whole)
-        for _ in range(100):
-            y = low + rng.random() * (high - low)
-            evaluations += 1
-            if _exchange_value(target, m, point, k, l, whole, total, y, proposal.phi) > level:
-                point.phi[:] = proposal.phi
-                point.v[k] = y
-                point.v[l] = whole - y
-                break
-            if y < x:
-                low = y
-            else:
-                high = y
-    for k in range(num_features):
-        point.u[k] = np.log(point.v[k])
-    return evaluations, num_features
-
-
-@compiled
-def move_copies(target, m, point, proposal, rng):  # type: ignore[no-untyped-def]
-    """A share as it would be had its mutations one copy more or less; another population, or all of them, give or take.
-
-    Where few mutations tell of a population, its share is known only up to the genotype: half of it with twice the copies
-    does as well, and nothing in between.
-    """
-    num_features = target.order.size
-    if num_features < 2:
-        return 0, 0
-    shuffle(target.order, num_features, rng)
-    accepted = 0
-    for k in target.order:
-        copies = 1 + int(rng.random() * 3)
-        log_ratio = np.log(copies / (copies + 1.0))
-        if rng.random() < 0.5:
-            log_ratio = -log_ratio
-        partner = int(rng.random() * num_features)
-        proposal.u[:] = point.u
-        proposal.u[k] += log_ratio
-        log_correction = 0.0
-        if partner != k:
-            left = point.v[k] + point.v[partner] - point.v[k] * np.exp(log_ratio)
-            if not left > 1e-280:
-                continue
-            proposal.u[partner] = np.log(left)
-            # The map scales V of k by the ratio; in u of the partner the volume scales with its V.
-            log_correction = point.u[partner] - proposal.u[partner]
-        accepted += accept(target, m, point, proposal, log_correction, rng)
-    return accepted, num_features
-
-
-@compiled
-def move_permutation(target, m, point, proposal, rng):  # type: ignore[no-untyped-def]
-    shuffle(target.order, target.order.size, rng)
-    for k in range(target.order.size):
-        proposal.u[k] = point.u[target.order[k]]
-    return accept(target, m, point, proposal, 0.0, rng), 1
-
-
-@compiled
-def move_multiple_try(target, m, point, proposal, reserve, step, rng):  # type: ignore[no-untyped-def]
-    """Draw several, choose one by its density, and weigh them against as many drawn from it, the present point included."""
-    forward = -np.inf
-    for _ in range(NUM_TRIES):
-        walk(point.u, step, proposal.u, rng)
-        if not is_sane(proposal.u):
-            continue
-        evaluate(target, m, proposal)
-        forward = np.logaddexp(forward, proposal.value[0])
-        if np.log(rng.random()) < proposal.value[0] - forward:
-            copy_point(proposal, reserve)
-    if forward == -np.inf:
-        return False, 1
-    backward = point.value[0]
-    for _ in range(NUM_TRIES - 1):
-        walk(reserve.u, step, proposal.u, rng)
-        if is_sane(proposal.u):
-            evaluate(target, m, proposal)
-            backward = np.logaddexp(backward, proposal.value[0])
-    if np.log(rng.random()) < forward - backward:
-        copy_point(reserve, point)
-        return True, 1
-    return False, 1
-
-
-@compiled
-def walk(u, step, out, rng):  # type: ignore[no-untyped-def]
-    for k in range(u.size):
-        out[k] = u[k] + step * rng.standard_normal()
-
-
-# --- Langevin -------------------------------------------------------------------------------------------------------
-
-
-@compiled(liberty="arithmetic")
-def shape_proposals(target, m, point):  # type: ignore[no-untyped-def]
-    """Set the log density of a point, its gradient in u, the Cholesky factor of the metric, and the drift.
-
-    With J = diag(F) - F F' the derivative of the shares in u, the metric is J' Z' diag(information) Z J from the likelihood plus
-    the shape of the Gamma prior on the diagonal, which is its expected curvature.
-    """
-    num_features = point.u.size
-    num_lanes = target.layout.sample_start[m + 1] - target.layout.sample_start[m]
-    for k in range(num_features):
-        point.v[k] = np.exp(point.u[k])
-    predict(target.z, point.v, num_lanes, point.phi)
-    log_lik = sample_slopes(target.layout, target.density, m, point.phi, target.scratch)
-    point.value[0] = target.power * log_lik + log_prior(target, point)
-
-    score, information, z = target.scratch.score, target.scratch.information, target.z
-    F, by_share, products, metric = target.shares[0], target.shares[1], target.shares[2], target.metric
-    total = 0.0
-    for k in range(num_features):
-        total += point.v[k]
-    mean_score = 0.0
-    for k in range(num_features):
-        F[k] = point.v[k] / total
-        value = 0.0
-        for i in range(num_lanes):
-            value += z[k, i] * score[i]
-        by_share[k] = value
-        mean_score += F[k] * value
-    for k in range(num_features):
-        products[k] = 0.0
-    for k in range(num_features):
-        for l in range(k + 1):
-            value = 0.0
-            for i in range(num_lanes):
-                value += z[k, i] * z[l, i] * information[i]
-            metric[k, l] = value
-            products[k] += value * F[l]
-            if l < k:
-                products[l] += value * F[k]
-    mean_product = 0.0
-    for k in range(num_features):
-        mean_product += F[k] * products[k]
-    for k in range(num_features):
-        point.gradient[k] = target.power * F[k] * (by_share[k] - mean_score) + target.shape[k] - target.rate * point.v[k]
-        for l in range(k + 1):
-            curvature = metric[k, l] - products[k] - products[l] + mean_product
-            point.factor[k, l] = target.power * F[k] * F[l] * curvature
-        point.factor[k, k] += target.shape[k]
-    factorise(point.factor)
-    solve(point.factor, point.gradient, point.drift)
-
-
-@compiled(liberty="arithmetic")
-def factorise(A):  # type: ignore[no-untyped-def]
-    """Replace the lower triangle of a positive definite matrix by its Cholesky factor."""
-    for i in range(A.shape[0]):
-        for j in range(i + 1):
-            value = A[i, j]
-            for k in range(j):
-                value -= A[i, k] * A[j, k]
-            A[i, j] = np.sqrt(max(value, 1e-12)) if i == j else value / A[j, j]
-
-
-@compiled(liberty="arithmetic")
-def solve_transposed(L, x):  # type: ignore[no-untyped-def]
-    """x = inverse of L' times x, in place."""
-    for i in range(x.size - 1, -1, -1):
-        value = x[i]
-        for j in range(i + 1, x.size):
-            value -= L[j, i] * x[j]
-        x[i] = value / L[i, i]
-
-
-@compiled(liberty="arithmetic")
-def solve(L, b, x):  # type: ignore[no-untyped-def]
-    """x = inverse of (L L') times b."""
-    for i in range(b.size):
-        value = b[i]
-        for j in range(i):
-            value -= L[i, j] * x[j]
-        x[i] = value / L[i, i]
-    solve_transposed(L, x)
-
-
-@compiled
-def log_proposal(point, u, step):  # type: ignore[no-untyped-def]
-    """Log density, up to a constant, with which a Langevin step from `point` arrives at u."""
-    num_features = u.size
-    value = 0.0
-    for j in range(num_features):
-        # (L' r)_j for the deviation r from the mean of the step
-        product = 0.0
-        for i in range(j, num_features):
-            product += point.factor[i, j] * (u[i] - point.u[i] - 0.5 * step * step * point.drift[i])
-        value += np.log(point.factor[j, j]) - 0.5 * product * product / (step * step)
-    return value
-
-
-@compiled
-def move_langevin(target, m, point, proposal, step, rng):  # type: ignore[no-untyped-def]
-    """One step; `point` must come from `shape_proposals`, and so does what it is afterwards."""
-    num_features = point.u.size
-    for k in range(num_features):
-        proposal.u[k] = rng.standard_normal()
-    solve_transposed(point.factor, proposal.u)
-    for k in range(num_features):
-        proposal.u[k] = point.u[k] + 0.5 * step * step * point.drift[k] + step * proposal.u[k]
-    if not is_sane(proposal.u):
-        return False
-    shape_proposals(target, m, proposal)
-    log_ratio = proposal.value[0] - point.value[0]
-    log_ratio += log_proposal(proposal, point.u, step) - log_proposal(point, proposal.u, step)
-    if np.log(rng.random()) < log_ratio:
-        copy_point(proposal, point)
-        point.gradient[:] = proposal.gradient
-        point.factor[:] = proposal.factor
-        point.drift[:] = proposal.drift
-        return True
-    return False
-
-
-# --- all samples ----------------------------------------------------------------------------------------------------
-
-
-@compiled
-def gather_groups(target, Z, V, m, shape, group, point):  # type: ignore[no-untyped-def]
-    """Put populations with the same mutations in sample m together, and load what they have; returns the number of groups.
-
-    The likelihood sees only the sum of each group. A sum of Gamma variables is Gamma, and how it is divided is independent
-    of it: that is drawn exactly later.
-    """
-    layout, z = target.layout, target.z
+@compiled(allocates=False)
+def _gather(target, Z, V, m, v):  # type: ignore[no-untyped-def]
+    """Put populations with the same mutations in sample m together and add up what they have; returns how many groups."""
+    layout, z, group = target.layout, target.z, target.group
     begin = layout.sample_start[m]
     num_lanes = layout.sample_start[m + 1] - begin
     count = 0
@@ -520,86 +203,463 @@ def gather_groups(target, Z, V, m, shape, group, point):  # type: ignore[no-unty
                 break
         if group[k] == count:
             target.shape[count] = 0.0
-            point.v[count] = 0.0
+            v[count] = 0.0
+            target.order[count] = count
             count += 1
-        target.shape[group[k]] += shape
-        point.v[group[k]] += V[k, m]
-    for g in range(count):
-        point.u[g] = np.log(point.v[g])
-        target.order[g] = g
+        target.shape[group[k]] += target.base_shape
+        v[group[k]] += V[k, m]
     return count
 
 
-@compiled
-def scatter_groups(target, group, v, shape, V, m, rng):  # type: ignore[no-untyped-def]
-    """Draw the sum of column m of V, and how each group divides its share."""
-    num_features = V.shape[0]
+@compiled(allocates=False)
+def _restrict(point, count):  # type: ignore[no-untyped-def]
+    """The same memory for fewer groups."""
+    return Point(
+        point.u[:count],
+        point.v[:count],
+        point.phi,
+        point.gradient[:count],
+        point.drift[:count],
+        point.factor,
+        point.value,
+    )
+
+
+@compiled(allocates=False)
+def _copy(source, destination):  # type: ignore[no-untyped-def]
+    """Element by element: an assignment to a slice might have to allocate."""
+    for i in range(source.size):
+        destination[i] = source[i]
+
+
+@compiled(allocates=False)
+def _copy_point(source, destination):  # type: ignore[no-untyped-def]
+    _copy(source.u, destination.u)
+    _copy(source.v, destination.v)
+    _copy(source.phi, destination.phi)
+    destination.value[0] = source.value[0]
+
+
+@compiled(liberty="arithmetic", allocates=False)
+def _predict(target, m, point):  # type: ignore[no-untyped-def]
+    """V from u, and prevalences: the shares of the groups that carry a mutation, added up."""
+    num_lanes = target.layout.sample_start[m + 1] - target.layout.sample_start[m]
     total = 0.0
-    for g in range(v.size):
-        total += v[g]
-    scale = max(rng.gamma(num_features * shape, 1.0 / target.rate), 1e-200) / total
-    sums = np.zeros(v.size)
-    for k in range(num_features):
-        V[k, m] = max(rng.gamma(shape, 1.0), 1e-290)
-        sums[group[k]] += V[k, m]
-    for k in range(num_features):
-        V[k, m] = max(V[k, m] / sums[group[k]] * v[group[k]] * scale, 1e-290)
+    for k in range(point.u.size):
+        point.v[k] = np.exp(point.u[k])
+        total += point.v[k]
+    for i in range(num_lanes):
+        point.phi[i] = 0.0
+    for k in range(point.u.size):
+        share = point.v[k] / total
+        for i in range(num_lanes):
+            point.phi[i] += share * target.z[k, i]
 
 
-@compiled
-def update_prevalences(
-    whole_target, whole_point, whole_proposal, whole_reserve, Z, V, shape, moves, steps, counts, rng
-):  # type: ignore[no-untyped-def]
-    """Apply the moves, given by their codes, to every sample of V, in place.
+@compiled(allocates=False)
+def _log_prior(target, point):  # type: ignore[no-untyped-def]
+    """Log density of u up to a constant: Gamma densities of V and the Jacobian."""
+    value = 0.0
+    for k in range(point.u.size):
+        value += target.shape[k] * point.u[k] - target.rate * point.v[k]
+    return value
 
-    Row j of `counts` gains the numbers of accepted and of proposed moves of kind j; `steps[j]` is the step size of that kind.
+
+@compiled(allocates=False)
+def evaluate(target, m, point):  # type: ignore[no-untyped-def]
+    """Set V, the prevalences and the log density of a point from its u."""
+    _predict(target, m, point)
+    log_lik = sample_log_likelihood(target.layout, target.density, m, point.phi, target.scratch)
+    point.value[0] = target.power * log_lik + _log_prior(target, point)
+
+
+@compiled(allocates=False)
+def _is_sane(u):  # type: ignore[no-untyped-def]
+    for k in range(u.size):
+        if not _LOWEST_LOG < u[k] < -_LOWEST_LOG:
+            return False
+    return True
+
+
+@compiled(allocates=False)
+def _accept(target, m, point, proposal, log_correction, rng):  # type: ignore[no-untyped-def]
+    """Metropolis-Hastings: evaluate proposal.u and go there or stay."""
+    if not _is_sane(proposal.u):
+        return False
+    evaluate(target, m, proposal)
+    if np.log(rng.random()) < proposal.value[0] - point.value[0] + log_correction:
+        _copy_point(proposal, point)
+        return True
+    return False
+
+
+# --- the moves --------------------------------------------------------------------------------------------------------
+
+
+def move_sample(kind: Any, target: Any, m: int, point: Any, proposal: Any, reserve: Any, rng: Any) -> Any:
+    """Move a point whose V and u are set; returns how many proposals were accepted and how many were made."""
+    raise NotImplementedError
+
+
+@implements(move_sample, Single, allocates=False)
+def _move_single(kind, target, m, point, proposal, reserve, rng):  # type: ignore[no-untyped-def]
+    evaluate(target, m, point)
+    count = point.u.size
+    accepted = 0
+    for _ in range(kind.repeats):
+        shuffle(target.order, count, rng)
+        for i in range(count):
+            _copy(point.u, proposal.u)
+            proposal.u[target.order[i]] += kind.step * rng.standard_normal()
+            accepted += _accept(target, m, point, proposal, 0.0, rng)
+    return accepted, kind.repeats * count
+
+
+@implements(move_sample, Block, allocates=False)
+def _move_block(kind, target, m, point, proposal, reserve, rng):  # type: ignore[no-untyped-def]
+    evaluate(target, m, point)
+    count = point.u.size
+    accepted = 0
+    proposed = 0
+    for _ in range(kind.repeats):
+        shuffle(target.order, count, rng)
+        for first in range(0, count, LARGEST_BLOCK):
+            _copy(point.u, proposal.u)
+            for i in range(first, min(first + LARGEST_BLOCK, count)):
+                proposal.u[target.order[i]] += kind.step * rng.standard_normal()
+            accepted += _accept(target, m, point, proposal, 0.0, rng)
+            proposed += 1
+    return accepted, proposed
+
+
+@implements(move_sample, Permutation, allocates=False)
+def _move_permutation(kind, target, m, point, proposal, reserve, rng):  # type: ignore[no-untyped-def]
+    evaluate(target, m, point)
+    count = point.u.size
+    accepted = 0
+    for _ in range(kind.repeats):
+        shuffle(target.order, count, rng)
+        for k in range(count):
+            proposal.u[k] = point.u[target.order[k]]
+        accepted += _accept(target, m, point, proposal, 0.0, rng)
+    return accepted, kind.repeats
+
+
+@implements(move_sample, Copies, allocates=False)
+def _move_copies(kind, target, m, point, proposal, reserve, rng):  # type: ignore[no-untyped-def]
+    """Where few mutations tell of a group, its share is known only up to the genotype: with twice the copies half of it does as
+    well, and nothing in between. What it gains is another's loss, or everyone's in proportion.
     """
+    evaluate(target, m, point)
+    count = point.u.size
+    accepted = 0
+    if count < 2:
+        return 0, 0
+    for _ in range(kind.repeats):
+        shuffle(target.order, count, rng)
+        for i in range(count):
+            k = target.order[i]
+            copies = 1 + int(rng.random() * 3)
+            log_ratio = np.log(copies / (copies + 1.0))
+            if rng.random() < 0.5:
+                log_ratio = -log_ratio
+            _copy(point.u, proposal.u)
+            proposal.u[k] += log_ratio
+            log_correction = 0.0
+            partner = int(rng.random() * count)
+            if partner != k:
+                left = point.v[partner] - point.v[k] * np.expm1(log_ratio)
+                if not left > SMALLEST:
+                    continue
+                proposal.u[partner] = np.log(left)
+                # The map scales V of k by the ratio and shifts that of its partner, whose u scales with its own V.
+                log_correction = point.u[partner] - proposal.u[partner]
+            accepted += _accept(target, m, point, proposal, log_correction, rng)
+    return accepted, kind.repeats * count
+
+
+@compiled(allocates=False)
+def _walk(u, step, out, rng):  # type: ignore[no-untyped-def]
+    for k in range(u.size):
+        out[k] = u[k] + step * rng.standard_normal()
+
+
+@compiled(allocates=False)
+def _log_sum(a, b):  # type: ignore[no-untyped-def]
+    return max(a, b) + np.log1p(np.exp(-abs(a - b))) if max(a, b) > -np.inf else -np.inf
+
+
+@implements(move_sample, MultipleTry, allocates=False)
+def _move_multiple_try(kind, target, m, point, proposal, reserve, rng):  # type: ignore[no-untyped-def]
+    """Draw several, choose one by its density, and weigh them against as many drawn from it, the present point included."""
+    evaluate(target, m, point)
+    accepted = 0
+    for _ in range(kind.repeats):
+        forward = -np.inf
+        for _ in range(NUM_TRIES):
+            _walk(point.u, kind.step, proposal.u, rng)
+            if _is_sane(proposal.u):
+                evaluate(target, m, proposal)
+                forward = _log_sum(forward, proposal.value[0])
+                if np.log(rng.random()) < proposal.value[0] - forward:
+                    _copy_point(proposal, reserve)
+        if forward == -np.inf:
+            continue
+        backward = point.value[0]
+        for _ in range(NUM_TRIES - 1):
+            _walk(reserve.u, kind.step, proposal.u, rng)
+            if _is_sane(proposal.u):
+                evaluate(target, m, proposal)
+                backward = _log_sum(backward, proposal.value[0])
+        if np.log(rng.random()) < forward - backward:
+            _copy_point(reserve, point)
+            accepted += 1
+    return accepted, kind.repeats
+
+
+# --- exchange ---------------------------------------------------------------------------------------------------------
+
+
+@compiled(liberty="arithmetic", allocates=False)
+def _divide(target, m, point, k, l, whole, total, x, phi):  # type: ignore[no-untyped-def]
+    """Log density where group k has x of what it and l have together; prevalences go to phi."""
+    if not SMALLEST < x < whole - SMALLEST:
+        return -np.inf
+    step = (x - point.v[k]) / total
+    num_lanes = target.layout.sample_start[m + 1] - target.layout.sample_start[m]
+    for i in range(num_lanes):
+        phi[i] = point.phi[i] + step * (target.z[k, i] - target.z[l, i])
+    log_lik = sample_log_likelihood(target.layout, target.density, m, phi, target.scratch)
+    return target.power * log_lik + (target.shape[k] - 1.0) * np.log(x) + (target.shape[l] - 1.0) * np.log(whole - x)
+
+
+@compiled(liberty="arithmetic", allocates=False)
+def _first_width(target, m, k, l, whole, total):  # type: ignore[no-untyped-def]
+    """Width of the first interval of the slice: a few standard deviations by the data and Z alone, not by where V is."""
+    begin = target.layout.sample_start[m]
+    information = 0.0
+    for i in range(target.layout.sample_start[m + 1] - begin):
+        information += abs(target.z[k, i] - target.z[l, i]) * target.information[begin + i]
+    information *= target.power
+    return min(whole, 3.0 * total / np.sqrt(information)) if information > 0.0 else whole
+
+
+@implements(move_sample, Exchange, allocates=False)
+def _move_exchange(kind, target, m, point, proposal, reserve, rng):  # type: ignore[no-untyped-def]
+    """Each group meets another one. Returns evaluations for acceptances: a slice always moves."""
+    _predict(target, m, point)
+    count = point.u.size
+    if count < 2:
+        return 0, 0
+    total = 0.0
+    for k in range(count):
+        total += point.v[k]
+    evaluations = 0
+    phi = proposal.phi
+    num_pairs = count if count > 2 else 1
+    for _ in range(kind.repeats):
+        shuffle(target.order, count, rng)
+        for j in range(num_pairs):
+            k, l = target.order[j], target.order[(j + 1) % count]
+            x = point.v[k]
+            whole = x + point.v[l]
+            width = _first_width(target, m, k, l, whole, total)
+            level = _divide(target, m, point, k, l, whole, total, x, phi) - rng.standard_exponential()
+            low = x - rng.random() * width
+            high = low + width
+            while low > 0.0 and _divide(target, m, point, k, l, whole, total, low, phi) > level:
+                low -= width
+                evaluations += 1
+            while high < whole and _divide(target, m, point, k, l, whole, total, high, phi) > level:
+                high += width
+                evaluations += 1
+            low, high = max(low, 0.0), min(high, whole)
+            # Far fewer rounds do; the bound is for intervals that rounding has emptied.
+            for _ in range(200):
+                y = low + rng.random() * (high - low)
+                evaluations += 1
+                if _divide(target, m, point, k, l, whole, total, y, phi) > level:
+                    _copy(phi, point.phi)
+                    point.v[k] = y
+                    point.v[l] = whole - y
+                    break
+                if y < x:
+                    low = y
+                else:
+                    high = y
+    return evaluations, kind.repeats * num_pairs
+
+
+# --- Langevin ---------------------------------------------------------------------------------------------------------
+
+
+@compiled(liberty="arithmetic", allocates=False)
+def shape_proposals(target, m, point):  # type: ignore[no-untyped-def]
+    """Set V, prevalences, log density, its gradient in u, the Cholesky factor of the metric, and the drift of a point.
+
+    With J = diag(F) - F F' the derivative of the shares in u, the metric is J' Z' diag(information) Z J from the likelihood
+    plus the shapes of the Gamma priors, which are their expected curvatures.
+    """
+    _predict(target, m, point)
+    log_lik = sample_slopes(target.layout, target.density, m, point.phi, target.scratch)
+    point.value[0] = target.power * log_lik + _log_prior(target, point)
+
+    count = point.u.size
+    num_lanes = target.layout.sample_start[m + 1] - target.layout.sample_start[m]
+    score, information, z = target.scratch[SCORE], target.scratch[INFORMATION], target.z
+    F, by_share, products, metric = target.vectors[0], target.vectors[1], target.vectors[2], target.metric
+    total = 0.0
+    for k in range(count):
+        total += point.v[k]
+    mean_score = 0.0
+    for k in range(count):
+        F[k] = point.v[k] / total
+        value = 0.0
+        for i in range(num_lanes):
+            value += z[k, i] * score[i]
+        by_share[k] = value
+        products[k] = 0.0
+        mean_score += F[k] * value
+    for k in range(count):
+        for l in range(k + 1):
+            value = 0.0
+            for i in range(num_lanes):
+                value += z[k, i] * z[l, i] * information[i]
+            metric[k, l] = value
+            products[k] += value * F[l]
+            if l < k:
+                products[l] += value * F[k]
+    mean_product = 0.0
+    for k in range(count):
+        mean_product += F[k] * products[k]
+    for k in range(count):
+        point.gradient[k] = target.power * F[k] * (by_share[k] - mean_score)
+        point.gradient[k] += target.shape[k] - target.rate * point.v[k]
+        for l in range(k + 1):
+            curvature = metric[k, l] - products[k] - products[l] + mean_product
+            point.factor[k, l] = target.power * F[k] * F[l] * curvature
+        point.factor[k, k] += target.shape[k]
+    _factorise(point.factor, count)
+    _solve(point.factor, point.gradient, point.drift)
+
+
+@compiled(liberty="arithmetic", allocates=False)
+def _factorise(A, count):  # type: ignore[no-untyped-def]
+    """Replace the lower triangle of a positive definite matrix by its Cholesky factor."""
+    for i in range(count):
+        for j in range(i + 1):
+            value = A[i, j]
+            for k in range(j):
+                value -= A[i, k] * A[j, k]
+            A[i, j] = np.sqrt(max(value, 1e-12)) if i == j else value / A[j, j]
+
+
+@compiled(liberty="arithmetic", allocates=False)
+def _solve_transposed(L, x):  # type: ignore[no-untyped-def]
+    """x = inverse of L' times x, in place."""
+    for i in range(x.size - 1, -1, -1):
+        value = x[i]
+        for j in range(i + 1, x.size):
+            value -= L[j, i] * x[j]
+        x[i] = value / L[i, i]
+
+
+@compiled(liberty="arithmetic", allocates=False)
+def _solve(L, b, x):  # type: ignore[no-untyped-def]
+    """x = inverse of (L L') times b."""
+    for i in range(b.size):
+        value = b[i]
+        for j in range(i):
+            value -= L[i, j] * x[j]
+        x[i] = value / L[i, i]
+    _solve_transposed(L, x)
+
+
+@compiled(allocates=False)
+def _log_proposal(point, u, step):  # type: ignore[no-untyped-def]
+    """Log density, up to a constant, with which a Langevin step from `point` arrives at u."""
+    value = 0.0
+    for j in range(u.size):
+        # (L' r)_j for the deviation r from the mean of the step
+        product = 0.0
+        for i in range(j, u.size):
+            product += point.factor[i, j] * (u[i] - point.u[i] - 0.5 * step * step * point.drift[i])
+        value += np.log(point.factor[j, j]) - 0.5 * product * product / (step * step)
+    return value
+
+
+@implements(move_sample, Langevin, allocates=False)
+def _move_langevin(kind, target, m, point, proposal, reserve, rng):  # type: ignore[no-untyped-def]
+    shape_proposals(target, m, point)
+    step = kind.step
+    accepted = 0
+    for _ in range(kind.repeats):
+        for k in range(point.u.size):
+            proposal.u[k] = rng.standard_normal()
+        _solve_transposed(point.factor, proposal.u)
+        for k in range(point.u.size):
+            proposal.u[k] = point.u[k] + 0.5 * step * step * point.drift[k] + step * proposal.u[k]
+        if not _is_sane(proposal.u):
+            continue
+        shape_proposals(target, m, proposal)
+        log_ratio = proposal.value[0] - point.value[0]
+        log_ratio += _log_proposal(proposal, point.u, step) - _log_proposal(point, proposal.u, step)
+        if np.log(rng.random()) < log_ratio:
+            _copy_point(proposal, point)
+            _copy(proposal.gradient, point.gradient)
+            _copy(proposal.drift, point.drift)
+            for k in range(point.u.size):
+                _copy(proposal.factor[k], point.factor[k])
+            accepted += 1
+    return accepted, kind.repeats
+
+
+# --- all samples ------------------------------------------------------------------------------------------------------
+
+
+@compiled(allocates=False)
+def move_prevalences(kind, target, point, proposal, reserve, Z, V, rng):  # type: ignore[no-untyped-def]
+    """Apply one kind of move to every sample of V, in place; returns how many were accepted and how many proposed."""
+    before = target.vectors[3]
+    accepted = 0
+    proposed = 0
+    for m in range(V.shape[1]):
+        count = _gather(target, Z, V, m, point.v)
+        here = _restrict(point, count)
+        for g in range(count):
+            here.u[g] = min(max(np.log(here.v[g]), _LOWEST_LOG + 1.0), -_LOWEST_LOG - 1.0)
+            before[g] = here.v[g]
+        won, tried = move_sample(kind, target, m, here, _restrict(proposal, count), _restrict(reserve, count), rng)
+        accepted += won
+        proposed += tried
+        # Members of a group keep their proportions here; `redraw` draws these anew.
+        for k in range(V.shape[0]):
+            g = target.group[k]
+            V[k, m] = max(V[k, m] * (here.v[g] / before[g]), SMALLEST)
+    return accepted, proposed
+
+
+@compiled(allocates=False)
+def redraw(target, point, Z, V, rng):  # type: ignore[no-untyped-def]
+    """Draw the sum of each sample, and how its groups divide their shares: the data say nothing of these."""
     num_features, num_samples = V.shape
-    if num_features == 0:
-        return
-    group = np.empty(num_features, dtype=np.int64)
+    sums = target.vectors[0]
     for m in range(num_samples):
-        num_groups = gather_groups(whole_target, Z, V, m, shape, group, whole_point)
-        target = _restrict_target(whole_target, num_groups)
-        point = _restrict_point(whole_point, num_groups)
-        proposal = _restrict_point(whole_proposal, num_groups)
-        reserve = _restrict_point(whole_reserve, num_groups)
-        is_current = False
-        is_shaped = False
-        for kind in moves:
-            step = steps[kind]
-            accepted = 0
-            proposed = 0
-            if kind == LANGEVIN and not is_shaped:
-                shape_proposals(target, m, point)
-                is_current = True
-            if not is_current:
-                evaluate(target, m, point)
-            is_shaped = kind == LANGEVIN
-            is_current = kind != EXCHANGE
-            if kind == LANGEVIN:
-                accepted = 1 if move_langevin(target, m, point, proposal, step, rng) else 0
-                proposed = 1
-            elif kind == SINGLE:
-                accepted, proposed = move_single(target, m, point, proposal, step, rng)
-            elif kind == BLOCK:
-                accepted, proposed = move_block(target, m, point, proposal, step, rng)
-            elif kind == EXCHANGE:
-                accepted, proposed = move_exchange(target, m, point, proposal, rng)
-            elif kind == COPIES:
-                accepted, proposed = move_copies(target, m, point, proposal, rng)
-            elif kind == PERMUTATION:
-                is_accepted, proposed = move_permutation(target, m, point, proposal, rng)
-                accepted = 1 if is_accepted else 0
-            else:
-                is_accepted, proposed = move_multiple_try(target, m, point, proposal, reserve, step, rng)
-                accepted = 1 if is_accepted else 0
-            counts[kind, 0] += accepted
-            counts[kind, 1] += proposed
-        scatter_groups(target, group, point.v, shape, V, m, rng)
+        count = _gather(target, Z, V, m, point.v)
+        total = 0.0
+        for g in range(count):
+            total += point.v[g]
+            sums[g] = 0.0
+        scale = max(rng.gamma(num_features * target.base_shape, 1.0 / target.rate), SMALLEST) / total
+        for k in range(num_features):
+            V[k, m] = max(rng.gamma(target.base_shape, 1.0), SMALLEST)
+            sums[target.group[k]] += V[k, m]
+        for k in range(num_features):
+            g = target.group[k]
+            V[k, m] = max(V[k, m] / sums[g] * point.v[g] * scale, SMALLEST)
 
 
-@compiled
+@compiled(allocates=False)
 def total_log_likelihood(layout, density, Z, F, scratch, phi):  # type: ignore[no-untyped-def]
     """Log likelihood of all samples, with the terms of precision and depth."""
     num_features, num_samples = F.shape
@@ -618,7 +678,7 @@ def total_log_likelihood(layout, density, Z, F, scratch, phi):  # type: ignore[n
     return total
 
 
-@compiled(liberty="arithmetic")
+@compiled
 def reference_information(layout, num_samples):  # type: ignore[no-untyped-def]
     """Binomial Fisher information of each lane at its own best prevalence, found on a grid: a function of the data alone."""
     density = Density(False, 1.0)
@@ -628,7 +688,7 @@ def reference_information(layout, num_samples):  # type: ignore[no-untyped-def]
     widest = 1
     for m in range(num_samples):
         widest = max(widest, layout.sample_start[m + 1] - layout.sample_start[m])
-    scratch = Scratch(np.empty(widest), np.empty(widest), np.empty(widest), np.empty(widest), np.empty(widest))
+    scratch = np.empty((NUM_LANE_SCRATCH, widest))
     phi = np.empty(widest)
     for m in range(num_samples):
         for j in range(NUM_GRID + 1):
@@ -636,8 +696,8 @@ def reference_information(layout, num_samples):  # type: ignore[no-untyped-def]
             sample_slopes(layout, density, m, phi, scratch)
             begin = layout.sample_start[m]
             for i in range(layout.sample_start[m + 1] - begin):
-                value = scratch.best[i] + np.log(scratch.total[i])
+                value = scratch[BEST, i] + np.log(scratch[TOTAL, i])
                 if value > best[begin + i]:
                     best[begin + i] = value
-                    information[begin + i] = scratch.information[i]
+                    information[begin + i] = scratch[INFORMATION, i]
     return information
