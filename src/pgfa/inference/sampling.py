@@ -61,8 +61,8 @@ def sample(
     draws
         Draws kept from each chain.
     warmup
-        Iterations before the first draw. They tune step sizes, and the first part of them (see `anneal`) raises the power of
-        the likelihood from 0 to 1, which brings chains out of the modes that they would otherwise be stuck in.
+        Iterations before the first draw. They tune step sizes, and the first part of them (see `anneal`) raises the
+        power of the likelihood from 0 to 1, which brings chains out of the modes that they would otherwise be stuck in.
     chains
         Number of chains, each from its own start.
     cores
@@ -80,8 +80,8 @@ def sample(
     check
         Warn where the chains disagree or are too short.
     checkpoint
-        Folder of a Zarr store to which draws and the state of every chain are saved as the run goes on; `resume` continues
-        from it.
+        Folder of a Zarr store to which draws and the state of every chain are saved as the run goes on; `resume`
+        continues from it.
     checkpoint_interval
         Seconds between saves.
     max_time
@@ -94,9 +94,9 @@ def sample(
     Returns
     -------
     xarray.DataTree
-        Groups posterior (Z padded to the largest number of features, num_features, alpha, the model's parameters; NaN where a
-        draw has no such feature), sample_stats, observed_data and constant_data. Interrupted by Ctrl-C, what has been drawn
-        so far.
+        Groups posterior (Z padded to the largest number of features, num_features, alpha, the model's parameters; NaN
+        where a draw has no such feature), sample_stats, observed_data and constant_data. Interrupted by Ctrl-C, what
+        has been drawn so far.
 
     Examples
     --------
@@ -190,7 +190,7 @@ def resume(
         raise StoreError(f"{store.path} is damaged: its settings do not make sense ({error!r})") from error
     if model is None:
         model = _rebuild_model(store, settings["model"], words)
-    starts = [_start_from(store, i) for i in range(chains)] if settings["has_initial"] else [None] * chains
+    starts: list[State | None] = [_start_from(store, i) if settings["has_initial"] else None for i in range(chains)]
     public = {name: value for name, value in settings.items() if not name.endswith("_description")}
     return _run(
         model, plan, chains, seed, starts, public,
@@ -264,7 +264,9 @@ def _rebuild_model(store: RunStore, name: str, words: dict[str, Any]) -> Model:
 
     kind = getattr(pgfa.models, name, None) if name in pgfa.models.__all__ else None
     if kind is None:
-        raise StoreError(f"{store.path} is a run of the model {name}, which is not one of pgfa's: give model=... as well")
+        raise StoreError(
+            f"{store.path} is a run of the model {name}, which is not one of pgfa's: give model=... as well"
+        )
     arrays = {key: values for key, values in store.model_arrays().items() if not key.startswith("initial-")}
     try:
         rebuilt: Model = kind.from_description(words, arrays)
