@@ -15,6 +15,7 @@ from pgfa.inference.warmup import power_at
 from pgfa.models.base import Model
 from pgfa.priors.base import Prior
 from pgfa.samplers.base import RowSampler
+from pgfa.samplers.column_block import ColumnBlock
 from pgfa.state import State
 from pgfa.storage.store import RunStore
 
@@ -25,6 +26,7 @@ class Plan:
 
     prior: Prior
     sampler: RowSampler
+    column_moves: tuple[ColumnBlock, ...]
     draws: int
     warmup: int
     thin: int
@@ -46,7 +48,8 @@ class Progress:
     log_density: float = float("nan")
     num_features: int = 0
     iterations_per_second: float = float("nan")
-    is_done: bool = False
+    #: "running", or how it ended: "done" or "stopped".
+    status: str = "running"
 
 
 @dataclass
@@ -73,7 +76,7 @@ def run_chain(
 ) -> ChainResult:
     """Run one chain to its end, or until told to stop; from its last snapshot where there is one."""
     progress = progress or Progress()
-    chain = Chain(model, plan.prior, plan.sampler, seed=seed, state=initial)
+    chain = Chain(model, plan.prior, plan.sampler, seed=seed, state=initial, column_moves=plan.column_moves)
     recorder = Recorder(chain, watched_pairs(model.num_rows))
     result = ChainResult([], [])
     store = RunStore(plan.checkpoint) if plan.checkpoint else None
@@ -125,7 +128,7 @@ def run_chain(
     progress.log_density = chain.log_density()
     progress.num_features = int(np.count_nonzero(chain._state.Z.any(axis=0)))
     progress.iterations_per_second = (chain.num_iterations - first_iteration) / max(time.perf_counter() - started, 1e-9)
-    progress.is_done = True
+    progress.status = "done" if chain.num_iterations >= plan.num_iterations else "stopped"
     return result
 
 

@@ -80,6 +80,11 @@ class Model(ABC):
         """Moves of whole columns that the model itself knows of, after each sweep; returns the state that comes of them."""
         return state
 
+    @property
+    def has_column_moves(self) -> bool:
+        """Whether the model offers a `column_view`."""
+        return type(self).column_view is not Model.column_view
+
     def make_step_sizes(self) -> dict[str, StepSize]:
         """Step sizes of the model's random-walk moves, to be tuned in warm-up."""
         return {}
