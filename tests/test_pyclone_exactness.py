@@ -22,11 +22,12 @@ import pgfa
 from pgfa._compile import implements
 from pgfa.models import pyclone_rows, pyclone_updates
 from pgfa.models.pyclone_rows import CloneRows
+from pgfa.models.pyclone_table import OPTIONAL, REQUIRED
 from pgfa.models.pyclone_updates import MOVES, Copies, Exchange, Langevin, move_sample
 from pgfa.priors.indian_buffet import harmonic
 from pgfa.rows import begin_row, draw_feature, flip, flipped, propose_singletons, spawn, start
 
-COLUMNS = "mutation_id sample_id ref_counts alt_counts major_cn minor_cn normal_cn tumour_content error_rate".split()
+COLUMNS = [*REQUIRED, *OPTIONAL]
 DENSITIES = ["binomial", "beta-binomial"]
 SAMPLERS = [pgfa.Gibbs(), pgfa.RowGibbs(), pgfa.ParticleGibbs(3), pgfa.DiscreteParticleFilter(3)]
 PRIORS = {
@@ -46,7 +47,10 @@ def small_table():
         ("m2", "s1", 30, 2, 2, 2, 1.0),
         ("m3", "s0", 12, 4, 0, 2, 0.6),
     ]
-    rows = [(n, m, depth - depth // 3, depth // 3, major, minor, normal, t, 0.01) for n, m, depth, major, minor, normal, t in spec]
+    rows = [
+        (n, m, depth - depth // 3, depth // 3, major, minor, normal, t, 0.01)
+        for n, m, depth, major, minor, normal, t in spec
+    ]
     return pd.DataFrame(rows, columns=COLUMNS)
 
 
@@ -67,9 +71,7 @@ def test_rows_leave_the_enumerated_posterior(name, sampler, density, power):
     model = pgfa.PyClone(table[table["mutation_id"] != "m3"], density)
     rng = np.random.default_rng(5)
     parameters = {"V": rng.gamma(2.0, size=(3, 2))} | ({"precision": 20.0} if density == "beta-binomial" else {})
-    target = enumerate_posterior(
-        model, prior, parameters, 1.3, 3, restrict_to_used=name == "buffet", power=power
-    )
+    target = enumerate_posterior(model, prior, parameters, 1.3, 3, restrict_to_used=name == "buffet", power=power)
     options = {"num_replicates": 20_000, "num_sweeps": 2, "power": power}
     counts = count_ends(model, prior, sampler, parameters, 1.3, 3, target, seed=3, **options)
     assert chi_square_p_value(counts, target) > SIGNIFICANCE
@@ -158,8 +160,8 @@ def test_precision_leaves_its_posterior():
 def buffet_problem(power, num_draws=200_000):
     """Two mutations in one sample: how many populations have the first only, the second only, both.
 
-    Under the buffet these numbers are independent Poisson variables with mean alpha / 2, and given them what each kind has
-    together is Dirichlet-distributed: so the posterior is known up to integrals, done here by brute force.
+    Under the buffet these numbers are independent Poisson variables with mean alpha / 2, and given them what each kind
+    has together is Dirichlet-distributed: so the posterior is known up to integrals, done here by brute force.
     """
     rows = [("m0", "s0", 9, 11, 1, 1, 2, 1.0, 0.01), ("m1", "s0", 20, 4, 2, 1, 2, 0.9, 0.01)]
     model = pgfa.PyClone(pd.DataFrame(rows, columns=COLUMNS), v_prior=(0.8, 1.0))

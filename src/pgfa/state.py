@@ -84,7 +84,7 @@ def drop_unused_features(state: State, axes: FeatureAxes) -> State:
 
 
 def as_states(draws: Any) -> list[State]:
-    """States from one state, several of them, or the draws that `pgfa.sample` returns (all chains, one after the other)."""
+    """States from one state, several of them, or what `pgfa.sample` returns (one chain after the other)."""
     if isinstance(draws, State):
         return [draws]
     if hasattr(draws, "children"):
@@ -99,7 +99,10 @@ def _states_of_tree(tree: Any) -> list[State]:
     posterior = tree["posterior"].dataset
     names = [name for name in posterior.data_vars if name not in ("Z", "num_features", "alpha")]
     values = {name: np.asarray(posterior[name]) for name in ("Z", "num_features", "alpha", *names)}
-    over = {name: [axis for axis, dim in enumerate(posterior[name].dims) if dim.startswith("feature")] for name in names}
+    over = {
+        name: [axis for axis, dim in enumerate(posterior[name].dims) if str(dim).startswith("feature")]
+        for name in names
+    }
     states = []
     for i in np.ndindex(values["alpha"].shape):
         size = int(values["num_features"][i])
