@@ -165,7 +165,7 @@ def buffet_problem(power, num_draws=200_000):
     """
     rows = [("m0", "s0", 9, 11, 1, 1, 2, 1.0, 0.01), ("m1", "s0", 20, 4, 2, 1, 2, 0.9, 0.01)]
     model = pgfa.PyClone(pd.DataFrame(rows, columns=COLUMNS), v_prior=(0.8, 1.0))
-    alpha, most = 1.5, 5
+    alpha, most = 1.5, 11
     rng = np.random.default_rng(9)
     singles = [model.with_data(pd.DataFrame(model.table.iloc[[n]])) for n in range(2)]
     phi = np.linspace(1e-9, 1.0 - 1e-9, 4001)
