@@ -338,7 +338,10 @@ class PyClone(Model):
     def from_description(cls, words: dict[str, Any], arrays: dict[str, NDArray[Any]]) -> PyClone:
         options = dict(words)
         counts = Counts(options.pop("mutation_ids"), options.pop("sample_ids"), **arrays)
-        return cls(write_counts(counts), **options)
+        model = cls(write_counts(counts), **options)
+        # A table numbers its samples as they appear, and with some missing that need not be the order they had.
+        model._hold(counts)
+        return model
 
     # --- results
     # --------------------------------------------------------------------------------------------------------

@@ -164,22 +164,17 @@ def _whole(source: _Source, name: str, at_least: int) -> NDArray[np.float64]:
     )
 
 
-def _is_missing(cell: Any) -> bool:
-    if cell is None or type(cell).__name__ in ("NAType", "NaTType"):
-        return True
-    return bool(cell == "" or cell != cell)
-
-
 def _identifiers(source: _Source, name: str) -> tuple[list[Any], NDArray[np.int64]]:
     """The distinct ids in order of appearance, and for each row the number of its id."""
     numbers: dict[Any, int] = {}
     codes = np.empty(source.num_rows, dtype=np.int64)
     for i, cell in enumerate(source.columns[name]):
-        if _is_missing(cell):
-            source.problems.append((i, f"column {name}: expected an identifier, got {cell!r}"))
-            codes[i] = -1
+        plain = cell.item() if isinstance(cell, np.generic) else cell
+        if isinstance(plain, (str, int, float)) and plain != "" and plain == plain:
+            codes[i] = numbers.setdefault(plain, len(numbers))
         else:
-            codes[i] = numbers.setdefault(cell, len(numbers))
+            source.problems.append((i, f"column {name}: expected an identifier (text or a number), got {cell!r}"))
+            codes[i] = -1
     return list(numbers), codes
 
 
