@@ -4,11 +4,12 @@
 - *xenograft*: a leukaemia (SJBALL031) grown in mice. Experts drew a tree of its clones by hand.
 - *tracerx*: a lung tumour with 2458 mutations in three samples of low purity. No truth, but a test of size.
 
-Scores are extended B-Cubed F of the populations that `PyClone.summarise` reports, which merges those that carry the same
-mutations and leaves out those that hardly any cell belongs to.
+Scores are extended B-Cubed F of the populations that `PyClone.summarise` reports, which merges those that carry the
+same mutations and leaves out those that hardly any cell belongs to.
 
-Run with ``python examples/pyclone_tumours.py [mixing] [xenograft] [tracerx] [--quick]``; writes out/pyclone_tumours.csv.
-The data are read from the folder shared/data beside the project.
+Run with ``python examples/pyclone_tumours.py``, followed by the names of data sets unless you want them all, and by
+--quick for fewer settings; writes out/pyclone_tumours.csv. The data are read from the folder shared/data beside the
+project.
 """
 
 from __future__ import annotations
@@ -65,8 +66,8 @@ def fit(
     prior: pgfa.IndianBuffet | pgfa.BetaBernoulli,
     sampler: Any = None,
     *,
-    draws: int = 300,
-    warmup: int = 500,
+    draws: int = 200,
+    warmup: int = 300,
     chains: int = 2,
     seed: int = 1,
 ) -> tuple[dict[str, Any], Any]:
