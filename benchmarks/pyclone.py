@@ -163,3 +163,50 @@ def _row(name: str, ours: float, plain: float, required: float | None) -> dict[s
         "required": np.nan if required is None else required,
         "met": required is None or ratio >= required,
     }
+
+
+@suite("pyclone-buffet")
+def compare_singletons(quick: bool) -> Result:
+    """What is found with singletons from the prior or informed, with and without column moves."""
+    length = {"warmup": 100, "draws": 50} if quick else {"warmup": 300, "draws": 200}
+    rows = []
+    for setting, (num_samples, num_features) in SETTINGS.items():
+        if quick and setting != "pyclone-4":
+            continue
+        truth = simulate(num_samples, num_features)
+        num_true = int(np.unique(truth.state.Z[:, truth.state.Z.any(axis=0)], axis=1).shape[1])
+        for singletons, column_moves in (("prior", 0), ("informed", 0), ("prior", 5), ("informed", 5)):
+            model = pgfa.PyClone(truth.data, singletons=singletons, column_moves=column_moves)
+            fit = pgfa.sample(
+                model, pgfa.IndianBuffet(), chains=2, seed=1, save_warmup=True, progress=False, check=False, **length
+            )
+            summary = model.summarise(fit)
+            rows.append(
+                {
+                    "setting": setting,
+                    "true_populations": num_true,
+                    "singletons": singletons,
+                    "column_moves": column_moves,
+                    "accepted_in_warmup": float(fit["warmup_sample_stats"]["acceptance_singletons"].mean()),
+                    "accepted_after": float(fit["sample_stats"]["acceptance_singletons"].mean()),
+                    "features": float(fit["posterior"]["num_features"].mean()),
+                    "populations": summary.Z.shape[1],
+                    "b_cubed_f": pgfa.metrics.b_cubed(truth.state.Z, summary.Z).f,
+                    "relative_log_density": float(
+                        pgfa.metrics.relative_log_density(fit["sample_stats"]["lp"].mean().item(), _log_density(truth))
+                    ),
+                }
+            )
+    return Result(
+        "PyClone model under the Indian buffet process: singletons and what is found",
+        pd.DataFrame(rows),
+        [
+            "Two chains from the prior. Acceptance counts proposals that change the populations that only one "
+            "mutation has; populations are those of the summary, relative log density that of the draws.",
+        ],
+    )
+
+
+def _log_density(truth: pgfa.Simulation) -> float:
+    """Of the truth, under the Indian buffet process."""
+    return pgfa.Chain(truth.model, pgfa.IndianBuffet(), seed=1, state=truth.state).log_density()

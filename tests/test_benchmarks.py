@@ -19,7 +19,7 @@ def benchmarks(monkeypatch):
 
 
 def test_every_file_of_the_folder_is_a_suite(benchmarks):
-    assert {"linear-gaussian", "startup"} <= benchmarks.find_suites().keys()
+    assert {"linear-gaussian", "pyclone", "startup"} <= benchmarks.find_suites().keys()
 
 
 def test_a_table_in_the_documentation(benchmarks):
