@@ -32,6 +32,12 @@ from pgfa.rows import begin_row, draw_feature, flip, flipped, propose_singletons
 
 COLUMNS = [*REQUIRED, *OPTIONAL]
 DENSITIES = ["binomial", "beta-binomial"]
+DENSITIES_AND_POWERS = [
+    ("binomial", 1.0),
+    ("beta-binomial", 0.3),
+    pytest.param("binomial", 0.3, marks=pytest.mark.slow),
+    pytest.param("beta-binomial", 1.0, marks=pytest.mark.slow),
+]
 SAMPLERS = [pgfa.Gibbs(), pgfa.RowGibbs(), pgfa.ParticleGibbs(3), pgfa.DiscreteParticleFilter(3)]
 PRIORS = {
     "finite": pgfa.BetaBernoulli(3, alpha_shape=2.0),
@@ -64,8 +70,7 @@ def template(**options):
 # --- rows, at fixed V -------------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("power", [1.0, 0.3])
-@pytest.mark.parametrize("density", DENSITIES)
+@pytest.mark.parametrize(("density", "power"), DENSITIES_AND_POWERS)
 @pytest.mark.parametrize("sampler", SAMPLERS, ids=repr)
 @pytest.mark.parametrize("name", PRIORS)
 def test_rows_leave_the_enumerated_posterior(name, sampler, density, power):
@@ -106,8 +111,7 @@ def one_dimensional(model, Z, power, precision, grid=20_001):
     return r, np.cumsum(density, axis=0) / density.sum(axis=0)
 
 
-@pytest.mark.parametrize("power", [1.0, 0.25])
-@pytest.mark.parametrize("density", DENSITIES)
+@pytest.mark.parametrize(("density", "power"), DENSITIES_AND_POWERS)
 @pytest.mark.parametrize("move", MOVES)
 def test_moves_of_V_leave_its_posterior(move, density, power):
     model = template(density=density, moves=(move, move))
@@ -255,8 +259,8 @@ def test_buffet_with_two_mutations_at_length(singletons, column_moves, power):
 @pytest.mark.parametrize(
     ("name", "density", "num_replicates"),
     [
-        ("finite", "beta-binomial", 150),
-        ("buffet", "binomial", 150),
+        ("finite", "beta-binomial", 120),
+        ("buffet", "binomial", 120),
         pytest.param("finite", "binomial", 600, marks=pytest.mark.slow),
         pytest.param("buffet", "beta-binomial", 600, marks=pytest.mark.slow),
     ],
