@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 __version__ = "0.1.0"
 
 _PUBLIC = {
+    "AdditiveModel": "pgfa.models",
     "BetaBernoulli": "pgfa.priors",
     "Chain": "pgfa.inference",
     "DiscreteParticleFilter": "pgfa.samplers",
@@ -22,6 +23,7 @@ _PUBLIC = {
     "RowGibbs": "pgfa.samplers",
     "Simulation": "pgfa.simulation",
     "State": "pgfa.state",
+    "check_model": "pgfa.checking",
     "simulate": "pgfa.simulation",
     "diagnose": "pgfa.inference.diagnostics",
     "resume": "pgfa.inference.sampling",
@@ -37,10 +39,12 @@ if TYPE_CHECKING:
     from pgfa import datasets as datasets
     from pgfa import metrics as metrics
     from pgfa import plots as plots
+    from pgfa.checking import check_model as check_model
     from pgfa.inference import Chain as Chain
     from pgfa.inference.diagnostics import diagnose as diagnose
     from pgfa.inference.sampling import resume as resume
     from pgfa.inference.sampling import sample as sample
+    from pgfa.models import AdditiveModel as AdditiveModel
     from pgfa.models import LinearGaussian as LinearGaussian
     from pgfa.preprocessing import standardise as standardise
     from pgfa.priors import BetaBernoulli as BetaBernoulli

@@ -1,6 +1,7 @@
 """Models: the likelihood of the data given the features."""
 
+from pgfa.models.additive import AdditiveModel
 from pgfa.models.base import Model
 from pgfa.models.linear_gaussian import LinearGaussian
 
-__all__ = ["LinearGaussian", "Model"]
+__all__ = ["AdditiveModel", "LinearGaussian", "Model"]
