@@ -72,7 +72,7 @@ _CACHE_DIRECTORY = _find_cache_directory()
 
 
 def _is_ours(kind: Any) -> bool:
-    """Whether a type of numba involves no NamedTuple class from outside the package, nor one that cannot be imported."""
+    """Whether a type of numba involves only such NamedTuple classes as can be imported from the package."""
     if isinstance(kind, types.NamedTuple):
         cls = kind.instance_class
         in_package = cls.__module__.split(".")[0] == __name__.split(".")[0]
@@ -84,8 +84,8 @@ def _is_ours(kind: Any) -> bool:
 class _OwnTypesCache(FunctionCache):
     """Keeps on disk only what involves no class from outside the package.
 
-    A user may change the functions of his own model between two runs, and a file that names a class which another process
-    cannot import would stop that process from loading anything.
+    A user may change the functions of his own model between two runs, and an index that names a class which another
+    process cannot import would stop that process from loading anything.
     """
 
     def load_overload(self, sig: Any, target_context: Any) -> Any:

@@ -57,7 +57,7 @@ def enumerate_posterior(
     matrices = all_matrices(model.num_rows, num_columns)
     log_prob = np.array([prior.log_prob(Z, alpha) + power * model.log_likelihood(Z, parameters) for Z in matrices])
     if restrict_to_used:
-        log_prob[~matrices.any(axis=1).all(axis=1)] = -np.inf
+        log_prob[~np.all(matrices.any(axis=1), axis=1)] = -np.inf
     prob = np.exp(log_prob - log_prob.max())
     return prob / prob.sum()
 
@@ -146,7 +146,7 @@ def count_ends_of_any_model(
     seed: int,
     num_sweeps: int = 3,
 ) -> NDArray[np.int64]:
-    """As `count_ends`, slower, and with a row view of its own for every replicate, so that nothing need be known of it."""
+    """As `count_ends`, but slower: every replicate has a row view of its own, so nothing need be known of views."""
     rng = np.random.default_rng(seed)
     matrices = all_matrices(model.num_rows, num_columns)
     bits = 1 << np.arange(matrices[0].size)
@@ -215,8 +215,8 @@ def joint_p_values(
     hide
         Mask of entries that the chain does not see.
     power
-        Power of the likelihood in the chain's updates: one, or zero. With zero the chain ignores the data and must leave
-        the prior as it is.
+        Power of the likelihood in the chain's updates: one, or zero. With zero the chain ignores the data and must
+        leave the prior as it is.
     """
     rng = np.random.default_rng(seed)
 
@@ -230,7 +230,8 @@ def joint_p_values(
     def draw(num_rounds: int) -> dict[str, float]:
         chain = Chain(model, prior, sampler, seed=rng, **chain_options)
         for _ in range(num_rounds):
-            chain.model = observe(chain.state)
+            if power > 0.0:
+                chain.model = observe(chain.state)
             chain.step(warmup=warmup, power=power)
         state = chain.state
         return statistics(state, model.sample_data(state.Z, state.parameters, rng))

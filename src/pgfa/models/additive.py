@@ -32,31 +32,35 @@ _USER_FUNCTIONS: dict[str, tuple[Callable[..., Any], tuple[str, ...]]] = {
 #: Names of what a draw holds beside the parameters.
 _TAKEN = ("Z", "alpha", "num_features", "singletons")
 
-# NamedTuple classes that stand for a model class in compiled code. They are kept here and not with the model, so that a
-# model which is sent to another process is registered there when it is first used.
-_tuple_classes: dict[tuple[type, str, tuple[str, ...]], type] = {}
+# NamedTuple classes by which compiled code tells models apart, by the user's functions and the names of the fields.
+# They are kept here and not with the model, so that one which is sent to another process is registered there as well.
+_tuple_classes: dict[tuple[Any, ...], Any] = {}
 _lock = threading.Lock()
 
 
-def _tuple_class(model_class: type, suffix: str, names: tuple[str, ...]) -> type:
-    """The NamedTuple class of a model's data or parameters, made when it is first asked for."""
-    key = (model_class, suffix, names)
-    if key not in _tuple_classes:
-        with _lock:
-            if key not in _tuple_classes:
-                kind = namedtuple(f"{model_class.__name__}{suffix}", names, module=model_class.__module__)  # type: ignore[misc]
-                if suffix == "Data":
-                    for name, (generic, arguments) in _USER_FUNCTIONS.items():
-                        implements(generic, kind)(_user_function(model_class, name, arguments))
-                _tuple_classes[key] = kind
-    return _tuple_classes[key]
+def _data_class(model_class: type, names: tuple[str, ...]) -> Any:
+    """The NamedTuple class of a model's data, for which its compiled functions are implemented."""
+    functions = tuple(_user_function(model_class, name) for name in _USER_FUNCTIONS)
+    with _lock:
+        if (functions, names) not in _tuple_classes:
+            kind = namedtuple(f"{model_class.__name__}Data", names, module=model_class.__module__)  # type: ignore[misc]
+            for (generic, _), function in zip(_USER_FUNCTIONS.values(), functions):
+                implements(generic, kind)(function)
+            _tuple_classes[functions, names] = kind
+        return _tuple_classes[functions, names]
 
 
-def _user_function(model_class: type, name: str, arguments: tuple[str, ...]) -> Callable[..., Any]:
+def _parameters_class(names: tuple[str, ...]) -> Any:
+    with _lock:
+        return _tuple_classes.setdefault(names, namedtuple("Parameters", names, module="__main__"))  # type: ignore[misc]
+
+
+def _user_function(model_class: type, name: str) -> Callable[..., Any]:
     """A function of the user, as he wrote it."""
     found = inspect.getattr_static(model_class, name)
     found = found.__func__ if isinstance(found, staticmethod) else found
     function = getattr(found, "py_func", found)  # he may have compiled it himself
+    arguments = _USER_FUNCTIONS[name][1]
     if not inspect.isfunction(function) or len(inspect.signature(function).parameters) != len(arguments):
         raise ValueError(f"{model_class.__name__}.{name} must be a @staticmethod of ({', '.join(arguments)})")
     return function
@@ -65,11 +69,11 @@ def _user_function(model_class: type, name: str, arguments: tuple[str, ...]) -> 
 class AdditiveModel(Model):
     """Base class for a model of your own: the features of a row add up, and you say how likely its data are then.
 
-    The predictor of row n is the vector ``sum_k Z[n, k] * V[k]``. A subclass gives three functions that are compiled, as
-    static methods in the part of Python and NumPy that numba knows:
+    The predictor of row n is the vector ``sum_k Z[n, k] * V[k]``. A subclass gives three functions that are compiled,
+    as static methods in the part of Python and NumPy that numba knows:
 
-    - ``row_log_likelihood(data, parameters, n, predictor)`` returns the log likelihood of row n of ``data.X``. It must be
-      finite for every predictor that can occur, and leave out what is missing (NaN).
+    - ``row_log_likelihood(data, parameters, n, predictor)`` returns the log likelihood of row n of ``data.X``. It must
+      be finite for every predictor that can occur, and leave out what is missing (NaN).
     - ``feature_log_prior(data, parameters, k)`` returns the log prior density of feature k, normalised.
     - ``draw_feature(data, parameters, k, rng)`` draws feature k from that prior: it writes ``parameters.V[k]``.
 
@@ -82,8 +86,8 @@ class AdditiveModel(Model):
     - ``draw_shared(self, rng)`` returns them by name, floats or arrays, drawn from their prior.
     - ``shared_log_prior(self, parameters)`` returns the log density of that prior, normalised.
 
-    Parameters move by random-walk Metropolis, which is exact; override `update_parameters` where you know better, and use
-    `random_walk` for those where you do not. `check_model` tells whether what you wrote fits together.
+    Parameters move by random-walk Metropolis, which is exact; override `update_parameters` where you know better, and
+    use `random_walk` for those where you do not. `check_model` tells whether what you wrote fits together.
 
     Parameters
     ----------
@@ -134,7 +138,7 @@ class AdditiveModel(Model):
         self._values: dict[str, Any] = {"X": checks.numeric_matrix("X", X, missing=True)}
         for name, value in constants.items():
             self._values[name] = _constant(name, value)
-        _tuple_class(type(self), "Data", tuple(self._values))
+        self.data  # noqa: B018  (complains at once of functions that will not do)
 
     def __repr__(self) -> str:
         return f"{type(self).__name__}({self.num_rows} rows, {self.num_columns} columns)"
@@ -177,7 +181,7 @@ class AdditiveModel(Model):
     @property
     def data(self) -> Any:
         """The data X and the constants, as compiled functions see them."""
-        return _tuple_class(type(self), "Data", tuple(self._values))(*self._values.values())
+        return _data_class(type(self), tuple(self._values))(**self._values)
 
     @property
     def num_rows(self) -> int:
@@ -250,7 +254,7 @@ class AdditiveModel(Model):
 
     def _rows(self, parameters: Parameters) -> AdditiveRows:
         V = parameters["V"]
-        kind = _tuple_class(type(self), "Parameters", tuple(parameters))
+        kind = _parameters_class(tuple(parameters))
         lowest = np.finfo(float).tiny if "V" in self.positive else -np.inf
         return AdditiveRows(self.data, kind(*parameters.values()), V, lowest, np.empty(V.shape[1]))
 
