@@ -69,7 +69,7 @@ def invariant_quantities(tree: xr.DataTree) -> dict[str, np.ndarray]:
         if values.dims == ("chain", "draw") and name != "num_features":
             quantities[str(name)] = values
     shared = stats["shared_features"]
-    for i, (first, second) in enumerate(tree["constant_data"]["watched_pairs"].values):
+    for i, (first, second) in enumerate(np.asarray(tree["constant_data"].dataset["watched_pairs"])):
         quantities[f"shared_features[{first}, {second}]"] = shared.isel(pair=i)
     return {name: np.asarray(values.values, dtype=float) for name, values in quantities.items()}
 
@@ -81,9 +81,9 @@ def complaints(table: pd.DataFrame, num_chains: int) -> list[str]:
     if len(disagreeing):
         worst = disagreeing["r_hat"].idxmax()
         found.append(
-            f"the chains disagree (R-hat above {LARGEST_R_HAT} for {len(disagreeing)} of {len(table)} quantities; worst "
-            f"is {worst} with {disagreeing['r_hat'].max():.2f}): do not average over them. Give them a longer warm-up "
-            "(warmup=...), and look at the log density of each chain: one that is far below the others is stuck"
+            f"the chains disagree (R-hat above {LARGEST_R_HAT} for {len(disagreeing)} of {len(table)} quantities; "
+            f"worst is {worst} with {disagreeing['r_hat'].max():.2f}): do not average over them. Give them a longer "
+            "warm-up (warmup=...), and look at the log density of each chain: one that is far below the others is stuck"
         )
     least = LEAST_ESS_PER_CHAIN * num_chains
     short = table[(table[["ess_bulk", "ess_tail"]].min(axis=1) < least)]

@@ -9,6 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from pgfa.adaptation import StepSize
+from pgfa.columns import ColumnView
 from pgfa.rows import RowView
 from pgfa.state import FeatureAxes
 
@@ -61,6 +62,15 @@ class Model(ABC):
         warmup: bool = False,
     ) -> None:
         """Move the parameters, in place, leaving invariant their posterior with the likelihood raised to `power`."""
+
+    def column_view(self, parameters: Parameters, power: float) -> ColumnView:
+        """Data as Gaussian in the values of the features, for column moves."""
+        raise NotImplementedError(f"{type(self).__name__} has no column moves")
+
+    @property
+    def has_column_moves(self) -> bool:
+        """Whether the model offers a `column_view`."""
+        return type(self).column_view is not Model.column_view
 
     def make_step_sizes(self) -> dict[str, StepSize]:
         """Step sizes of the model's random-walk moves, to be tuned in warm-up."""
