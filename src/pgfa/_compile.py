@@ -73,7 +73,7 @@ _CACHE_DIRECTORY = _find_cache_directory()
 
 def _is_ours(kind: Any) -> bool:
     """Whether a type of numba involves only such NamedTuple classes as can be imported from the package."""
-    if isinstance(kind, types.NamedTuple):
+    if isinstance(kind, (types.NamedTuple, types.NamedUniTuple)):
         cls = kind.instance_class
         in_package = cls.__module__.split(".")[0] == __name__.split(".")[0]
         if not in_package or getattr(sys.modules.get(cls.__module__), cls.__qualname__, None) is not cls:

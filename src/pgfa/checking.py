@@ -26,7 +26,7 @@ from pgfa.inference.chain import UPDATES
 from pgfa.model_report import Check, CheckFailed, ModelReport
 from pgfa.models.base import Model
 from pgfa.priors import BetaBernoulli, IndianBuffet, Prior
-from pgfa.samplers import DiscreteParticleFilter, Gibbs, Mixture, ParticleGibbs, RowGibbs, RowSampler
+from pgfa.samplers import ColumnBlock, DiscreteParticleFilter, Gibbs, Mixture, ParticleGibbs, RowGibbs, RowSampler
 from pgfa.state import State, select_features
 
 TESTS = ("structure", "rows", "enumeration", "prior", "joint law")
@@ -42,6 +42,7 @@ _PRIORS = {
     "finite": BetaBernoulli(_FEATURES, alpha_shape=2.0),
     "buffet": IndianBuffet(alpha_shape=2.0, alpha_rate=2.0),
 }
+_COLUMN_MOVES = (ColumnBlock(1, "all", num_particles=3), ColumnBlock(2, "users", num_particles=3))
 
 
 @dataclass(frozen=True)
@@ -157,6 +158,9 @@ class _Run:
             for what, update in (("features alone", ("features",)), ("all updates", UPDATES)):
                 test = partial(self._joint, prior, update, 1.0)
                 self._do(f"joint law, {name}, {what}", test, "state and data keep their joint law")
+            if self.model.has_column_moves:
+                test = partial(self._joint, prior, ("features",), 1.0, column_moves=_COLUMN_MOVES)
+                self._do(f"joint law, {name}, column moves", test, "state and data keep their joint law")
         return ModelReport(repr(self.model), tuple(self.checks), time.perf_counter() - began)
 
     def _do(self, name: str, test: Callable[[], tuple[float, str] | None], claim: str) -> None:
@@ -226,7 +230,7 @@ class _Run:
         )  # fmt: skip
         return chi_square_p_value(counts, posterior), "matrices are not visited as often as their posterior says"
 
-    def _joint(self, prior: Prior, update: tuple[str, ...], power: float) -> tuple[float, str]:
+    def _joint(self, prior: Prior, update: tuple[str, ...], power: float, **options: Any) -> tuple[float, str]:
         small = self._small(_ROWS)
         if small.num_rows > _MOST_ROWS:
             raise _Skip(f"{small.num_rows} rows are too many, and the model cannot be made smaller: give one with few")
@@ -238,7 +242,7 @@ class _Run:
         p_values = joint_p_values(
             small, prior, Mixture([(1.0, sampler) for sampler in self.effort.samplers]), statistics,
             num_replicates=self.effort.replicates, num_rounds=self.effort.rounds, seed=self.seed + 4,
-            update=update, power=power,
+            update=update, power=power, **options,
         )  # fmt: skip
         worst = min(p_values, key=lambda name: p_values[name])
         return min(1.0, len(p_values) * p_values[worst]), f"{worst} drifts away: {_suspects(prior, update, power)}"

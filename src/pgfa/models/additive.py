@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import copy
 import inspect
+import math
 import threading
 from abc import abstractmethod
 from collections import namedtuple
@@ -40,6 +41,8 @@ _lock = threading.Lock()
 
 def _data_class(model_class: type, names: tuple[str, ...]) -> Any:
     """The NamedTuple class of a model's data, for which its compiled functions are implemented."""
+    if (model_class, names) in _tuple_classes:
+        return _tuple_classes[model_class, names]
     functions = tuple(_user_function(model_class, name) for name in _USER_FUNCTIONS)
     with _lock:
         if (functions, names) not in _tuple_classes:
@@ -47,12 +50,16 @@ def _data_class(model_class: type, names: tuple[str, ...]) -> Any:
             for (generic, _), function in zip(_USER_FUNCTIONS.values(), functions):
                 implements(generic, kind)(function)
             _tuple_classes[functions, names] = kind
-        return _tuple_classes[functions, names]
+        _tuple_classes[model_class, names] = _tuple_classes[functions, names]
+    return _tuple_classes[model_class, names]
 
 
 def _parameters_class(names: tuple[str, ...]) -> Any:
-    with _lock:
-        return _tuple_classes.setdefault(names, namedtuple("Parameters", names, module="__main__"))  # type: ignore[misc]
+    """The NamedTuple class of parameters with these names."""
+    if names not in _tuple_classes:
+        with _lock:
+            _tuple_classes.setdefault(names, namedtuple("Parameters", names, module=""))  # type: ignore[misc]
+    return _tuple_classes[names]
 
 
 def _user_function(model_class: type, name: str) -> Callable[..., Any]:
@@ -306,7 +313,7 @@ class AdditiveModel(Model):
                 rows = self._rows(parameters)
                 moved = walk_contributions(rows, Z, predictors, is_positive, size.value, float(power), rng)
             elif name in self.feature_shapes:
-                values = parameters[name].reshape(parameters[name].shape[0], -1)
+                values = parameters[name].reshape(Z.shape[1], math.prod(self.feature_shapes[name]))
                 moved = walk_feature_parameter(self._rows(parameters), values, is_positive, size.value, rng)
             else:
                 moved = self._walk_shared(name, parameters, predictors, is_positive, size.value, float(power), rng)
