@@ -273,11 +273,10 @@ def _suspects(prior: Prior, update: tuple[str, ...], power: float) -> str:
 
 
 def _in_one_line(error: Exception) -> str:
-    """An error in few words; those of the compiler run to pages, and tell what matters among much else."""
-    lines = [line.strip() for line in str(error).splitlines() if line.strip(" -^")]
-    telling = [
-        line for line in lines if not line.startswith(("During:", "Failed in", "There are", "- Of which", "Overl"))
-    ]
+    """An error in few words; those of the compiler run to pages, and what matters follows the last such line."""
+    text = str(error).rpartition("raised a specific error:")[2]
+    lines = [line.strip() for line in text.splitlines() if line.strip(" ^")]
+    telling = [line for line in lines if "Failed in nopython mode" not in line and not line.startswith("During:")]
     return f"{type(error).__name__}: {' | '.join(telling[:4])}"
 
 

@@ -38,7 +38,7 @@ _LN2_LOW = 1.90821492927058770002e-10
 _ROUNDER = 6755399441055744.0
 
 
-@compiled(liberty="fused")
+@compiled(liberty="fused", allocates=False)
 def exp(x):  # type: ignore[no-untyped-def]
     """e to the power x; zero below -708, and x must not exceed 708.
 

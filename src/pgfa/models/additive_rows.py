@@ -47,7 +47,7 @@ class AdditiveRows(NamedTuple):
         return np.empty((num_particles, self.V.shape[1]))
 
 
-@compiled
+@compiled(allocates=False)
 def evaluate(rows, n):  # type: ignore[no-untyped-def]
     """Log likelihood of row n at the predictor in the view's scratch, which may be overwritten."""
     value = user_row_log_likelihood(rows.data, rows.parameters, n, rows.scratch)
@@ -59,12 +59,12 @@ def evaluate(rows, n):  # type: ignore[no-untyped-def]
     return value
 
 
-@implements(begin_row, AdditiveRows)
+@implements(begin_row, AdditiveRows, allocates=False)
 def _begin_row(rows, n):  # type: ignore[no-untyped-def]
     pass
 
 
-@implements(start, AdditiveRows)
+@implements(start, AdditiveRows, allocates=False)
 def _start(rows, n, z, block):  # type: ignore[no-untyped-def]
     num_dims = rows.V.shape[1]
     for d in range(num_dims):
@@ -78,7 +78,7 @@ def _start(rows, n, z, block):  # type: ignore[no-untyped-def]
     return evaluate(rows, n)
 
 
-@implements(flipped, AdditiveRows)
+@implements(flipped, AdditiveRows, allocates=False)
 def _flipped(rows, n, k, sign, block, log_lik, count, out):  # type: ignore[no-untyped-def]
     for i in range(count):
         for d in range(rows.V.shape[1]):
@@ -86,13 +86,13 @@ def _flipped(rows, n, k, sign, block, log_lik, count, out):  # type: ignore[no-u
         out[i] = evaluate(rows, n)
 
 
-@implements(flip, AdditiveRows)
+@implements(flip, AdditiveRows, allocates=False)
 def _flip(rows, n, k, sign, block):  # type: ignore[no-untyped-def]
     for d in range(rows.V.shape[1]):
         block[0, d] += sign * rows.V[k, d]
 
 
-@implements(spawn, AdditiveRows)
+@implements(spawn, AdditiveRows, allocates=False)
 def _spawn(rows, n, k, sign, block, parents, flips, count, out):  # type: ignore[no-untyped-def]
     for i in range(count):
         parent = parents[i]
@@ -101,21 +101,21 @@ def _spawn(rows, n, k, sign, block, parents, flips, count, out):  # type: ignore
             out[i, d] = block[parent, d] + step * rows.V[k, d]
 
 
-@implements(draw_feature, AdditiveRows)
+@implements(draw_feature, AdditiveRows, allocates=False)
 def _draw_feature(rows, k, rng):  # type: ignore[no-untyped-def]
     user_draw_feature(rows.data, rows.parameters, k, rng)
     for d in range(rows.V.shape[1]):
         rows.V[k, d] = max(rows.V[k, d], rows.lowest)
 
 
-@compiled
+@compiled(allocates=False)
 def draw_features(rows, rng):  # type: ignore[no-untyped-def]
     """Draw all features from their prior."""
     for k in range(rows.V.shape[0]):
         draw_feature(rows, k, rng)
 
 
-@compiled
+@compiled(allocates=False)
 def features_log_prior(rows):  # type: ignore[no-untyped-def]
     """Log prior density of all features."""
     total = 0.0

@@ -13,7 +13,7 @@ from pgfa.models.additive_rows import user_feature_log_prior, user_row_log_likel
 from pgfa.rows import draw_feature
 
 
-@compiled
+@compiled(allocates=False)
 def propose(value, is_positive, step, rng):  # type: ignore[no-untyped-def]
     """A new value, and what the change of variable adds to the log acceptance ratio."""
     move = step * rng.standard_normal()
@@ -22,7 +22,7 @@ def propose(value, is_positive, step, rng):  # type: ignore[no-untyped-def]
     return value + move, 0.0
 
 
-@compiled
+@compiled(allocates=False)
 def is_accepted(log_ratio, power, log_likelihood_ratio, rng):  # type: ignore[no-untyped-def]
     """Metropolis decision; what the prior or the likelihood rules out is refused at any power, NaN included."""
     if not (log_ratio > -np.inf and log_likelihood_ratio > -np.inf):
@@ -82,7 +82,7 @@ def walk_contributions(rows, Z, predictors, is_positive, step, power, rng):  # t
     return accepted, proposed
 
 
-@compiled
+@compiled(allocates=False)
 def walk_feature_parameter(rows, values, is_positive, step, rng):  # type: ignore[no-untyped-def]
     """Move every entry of a parameter of the features, other than V, that enters their prior only."""
     accepted = 0
