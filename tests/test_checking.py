@@ -7,6 +7,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 from poisson_counts import PoissonCounts
+from test_documentation import ROOT, code_blocks
 
 import pgfa
 from pgfa import checking
@@ -40,6 +41,15 @@ def test_models_that_are_right_pass(model):
     names = [check.name for check in report.checks]
     assert names[:3] == ["structure", "rows", "enumeration, Gibbs"]
     assert ("joint law, buffet, column moves" in names) == model.has_column_moves
+
+
+def test_the_better_update_of_the_documentation_is_exact():
+    names = {}
+    for block in code_blocks(ROOT / "docs" / "your-own-model.md"):
+        if "class " in block:
+            exec(compile(block, "your-own-model.md", "exec"), names)
+    found = outcomes(names["FasterCounts"](BLANK), *QUICK, "joint law")
+    assert {check.outcome for check in found.values()} == {"passed"}
 
 
 @pytest.mark.slow
