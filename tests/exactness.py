@@ -1,4 +1,4 @@
-"""What tests of exactness share: the machinery of `pgfa.exactness`, and classes of matrices up to the order of columns.
+"""What tests of exactness share: `pgfa.checking.exactness`, and classes of matrices up to the order of columns.
 
 That a kernel moves at all is checked by starting every replicate from the same matrix instead of a draw of the target.
 """
@@ -9,7 +9,7 @@ from itertools import product
 
 import numpy as np
 
-from pgfa.exactness import (
+from pgfa.checking.exactness import (
     SIGNIFICANCE,
     all_matrices,
     chi_square_p_value,

@@ -10,8 +10,8 @@ from poisson_counts import PoissonCounts
 from test_documentation import ROOT, code_blocks
 
 import pgfa
-from pgfa import checking
-from pgfa.model_report import Check, CheckFailed, ModelReport
+from pgfa.checking import suite
+from pgfa.checking.report import Check, CheckFailed, ModelReport
 
 BLANK = np.zeros((4, 2))
 QUICK = ("structure", "rows")
@@ -83,7 +83,7 @@ def test_what_cannot_be_made_small_is_skipped_with_a_reason():
 
 
 def test_statistics_of_the_user_are_looked_at(monkeypatch):
-    monkeypatch.setattr(checking, "_QUICK", replace(checking._QUICK, replicates=50))
+    monkeypatch.setattr(suite, "_QUICK", replace(suite._QUICK, replicates=50))
     seen = []
 
     def statistics(state, data):

@@ -12,9 +12,10 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from pgfa import checks, consistency
-from pgfa.consistency import Problem, draw_state, simulate_data
-from pgfa.exactness import (
+from pgfa import checks
+from pgfa.checking import consistency
+from pgfa.checking.consistency import Problem, draw_state, simulate_data
+from pgfa.checking.exactness import (
     SIGNIFICANCE,
     Statistics,
     chi_square_p_value,
@@ -22,8 +23,8 @@ from pgfa.exactness import (
     enumerate_posterior,
     joint_p_values,
 )
+from pgfa.checking.report import Check, CheckFailed, ModelReport
 from pgfa.inference.chain import UPDATES
-from pgfa.model_report import Check, CheckFailed, ModelReport
 from pgfa.models.base import Model
 from pgfa.priors import BetaBernoulli, IndianBuffet, Prior
 from pgfa.samplers import ColumnBlock, DiscreteParticleFilter, Gibbs, Mixture, ParticleGibbs, RowGibbs, RowSampler
