@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 __version__ = "0.1.0"
 
 _PUBLIC = {
+    "AdditiveModel": "pgfa.models",
     "BetaBernoulli": "pgfa.priors",
     "Chain": "pgfa.inference",
     "ColumnBlock": "pgfa.samplers",
@@ -24,6 +25,7 @@ _PUBLIC = {
     "RowGibbs": "pgfa.samplers",
     "Simulation": "pgfa.simulation",
     "State": "pgfa.state",
+    "check_model": "pgfa.checking",
     "simulate": "pgfa.simulation",
     "diagnose": "pgfa.inference.diagnostics",
     "resume": "pgfa.inference.sampling",
@@ -39,10 +41,12 @@ if TYPE_CHECKING:
     from pgfa import datasets as datasets
     from pgfa import metrics as metrics
     from pgfa import plots as plots
+    from pgfa.checking import check_model as check_model
     from pgfa.inference import Chain as Chain
     from pgfa.inference.diagnostics import diagnose as diagnose
     from pgfa.inference.sampling import resume as resume
     from pgfa.inference.sampling import sample as sample
+    from pgfa.models import AdditiveModel as AdditiveModel
     from pgfa.models import LinearGaussian as LinearGaussian
     from pgfa.models import PyClone as PyClone
     from pgfa.preprocessing import standardise as standardise
