@@ -43,7 +43,7 @@ if TYPE_CHECKING:
 
 DENSITIES = ("binomial", "beta-binomial")
 
-#: Chosen for effective draws a second; see docs/pyclone.md.
+#: Several kinds, since each is slow somewhere; docs/pyclone.md has effective draws a second of each.
 DEFAULT_MOVES = ("langevin", "langevin", "exchange", "copies")
 
 
@@ -74,7 +74,7 @@ class PyClone(Model):
         ``"multiple-try"``, ``"langevin"`` and ``"copies"`` (see `pgfa.models.pyclone_updates`).
     singletons
         How populations with a single mutation are proposed under the Indian buffet process: ``"informed"`` by all
-        counts, or from the ``"prior"``, which hardly ever works and is kept for comparison.
+        counts, or from the ``"prior"``, which is hardly ever accepted after warm-up and kept for comparison.
     column_moves
         How many moves of whole populations follow each sweep over the mutations: split, merge, birth, death.
 
