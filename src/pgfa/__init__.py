@@ -19,6 +19,7 @@ _PUBLIC = {
     "LinearGaussian": "pgfa.models",
     "Mixture": "pgfa.samplers",
     "ParticleGibbs": "pgfa.samplers",
+    "Relational": "pgfa.models",
     "RowGibbs": "pgfa.samplers",
     "State": "pgfa.state",
 }
@@ -28,6 +29,7 @@ __all__ = [*_PUBLIC, "__version__"]
 if TYPE_CHECKING:
     from pgfa.inference import Chain as Chain
     from pgfa.models import LinearGaussian as LinearGaussian
+    from pgfa.models import Relational as Relational
     from pgfa.priors import BetaBernoulli as BetaBernoulli
     from pgfa.priors import IndianBuffet as IndianBuffet
     from pgfa.samplers import DiscreteParticleFilter as DiscreteParticleFilter
