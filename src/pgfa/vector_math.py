@@ -38,7 +38,7 @@ _LN2_LOW = 1.90821492927058770002e-10
 _ROUNDER = 6755399441055744.0
 
 
-@compiled(liberty="fused")
+@compiled(liberty="fused", allocates=False)
 def exp(x):  # type: ignore[no-untyped-def]
     """e to the power x; zero below -708, and x must not exceed 708.
 
@@ -81,7 +81,7 @@ _EXPONENT_OF_ONE = 0x3FF0000000000000
 _BITS_OF_ROOT_HALF = 0x3FE6A09E667F3BCD
 
 
-@compiled(liberty="fused")
+@compiled(liberty="fused", allocates=False)
 def log(x):  # type: ignore[no-untyped-def]
     """Natural logarithm of a positive, normal, finite x."""
     bits = _bits_of_float(x) + (_EXPONENT_OF_ONE - _BITS_OF_ROOT_HALF)
@@ -101,14 +101,15 @@ def log(x):  # type: ignore[no-untyped-def]
     return exponent * _LN2_HIGH - ((half - (s * (half + r) + exponent * _LN2_LOW)) - f)
 
 
-@compiled(liberty="fused")
+@compiled(liberty="fused", allocates=False)
 def softplus(x):  # type: ignore[no-untyped-def]
     """log(1 + e^x) for any finite x, with an absolute error of at most a few units in the last place of max(1, x)."""
     return max(x, 0.0) + log(1.0 + exp(-abs(x)))
 
 
-@compiled(liberty="fused")
+@compiled(liberty="fused", allocates=False)
 def split(x):  # type: ignore[no-untyped-def]
     """The exponent of x >= 1, plus 1023, and its mantissa in [1, 2)."""
     bits = _bits_of_float(x)
-    return bits >> 52, _float_of_bits((bits & _MANTISSA) | _EXPONENT_OF_ONE)
+    # Masked though positive: vector units know how to shift in zeros, not how to shift in signs.
+    return (bits >> 52) & 0x7FF, _float_of_bits((bits & _MANTISSA) | _EXPONENT_OF_ONE)

@@ -84,13 +84,13 @@ def make_groups(Z: NDArray[np.uint8], *, alone: bool = False) -> Groups:
     return groups
 
 
-@compiled
+@compiled(allocates=False)
 def _fill_groups(groups, Z):  # type: ignore[no-untyped-def]
     for n in range(Z.shape[0]):
         join_group(groups, n, Z[n])
 
 
-@compiled
+@compiled(allocates=False)
 def hash_vector(z):  # type: ignore[no-untyped-def]
     """The same for equal vectors, and almost never the same for others."""
     value = 0
@@ -103,7 +103,7 @@ def hash_vector(z):  # type: ignore[no-untyped-def]
     return value
 
 
-@compiled
+@compiled(allocates=False)
 def join_group(groups, n, z):  # type: ignore[no-untyped-def]
     """Put node n, which is in no group, into that of vector z; returns its number if it is new, and -1 otherwise."""
     code = hash_vector(z)

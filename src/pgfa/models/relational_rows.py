@@ -35,8 +35,8 @@ _STRIDE = 4
 _HIGHEST_IN_PRODUCT = 85.0
 #: Exponentials of scores stay finite, and normal, while their sizes are below this.
 _HIGHEST_EXPONENT = 690.0
-#: Mantissas below 2 that can be multiplied before their product must be dealt with.
-_CHUNK = 512
+#: So many mantissas below 2 have a finite product.
+_MOST_MANTISSAS = 1000
 
 #: How the cells of the row at hand are evaluated, from the fastest to the safest.
 PRODUCT, WEIGHTED, ADDITIVE = range(3)
@@ -80,7 +80,7 @@ class LinkRows(NamedTuple):
 
 
 #: Nodes to a group from which on sharing pays; see docs/relational.md for the measurement.
-NODES_PER_GROUP = 6.0
+NODES_PER_GROUP = 5.0
 
 
 def link_rows(
@@ -113,7 +113,7 @@ def link_rows(
     return rows
 
 
-@compiled
+@compiled(allocates=False)
 def _columns_for(num_cells):  # type: ignore[no-untyped-def]
     """Columns that hold so many cells, in whole strides."""
     per_stride = LANES * _STRIDE
@@ -123,26 +123,39 @@ def _columns_for(num_cells):  # type: ignore[no-untyped-def]
 # --- tables ----------------------------------------------------------------------------------------------------------
 
 
-@compiled
+@compiled(liberty="arithmetic", allocates=False)
 def _store_all(rows):  # type: ignore[no-untyped-def]
     for group in range(rows.groups.top[0]):
-        _store_group(rows, group)
+        _score_group(rows, group)
+    for k in range(rows.V.shape[0]):
+        for lane in range(LANES):
+            for c in range(rows.scores.shape[2]):
+                _exponentiate(rows, k, lane, c)
 
 
-@compiled
+@compiled(allocates=False)
 def _store_group(rows, group):  # type: ignore[no-untyped-def]
     """Tabulate what every feature contributes to the scores with the nodes of a group."""
+    _score_group(rows, group)
+    num_directions = rows.highest.shape[1]
+    for direction in range(num_directions):
+        cell = num_directions * group + direction
+        for k in range(rows.V.shape[0]):
+            _exponentiate(rows, k, cell % LANES, cell // LANES)
+
+
+@compiled(allocates=False)
+def _score_group(rows, group):  # type: ignore[no-untyped-def]
     for direction in range(rows.highest.shape[1]):
         rows.highest[group, direction] = 0.0
         rows.lowest[group, direction] = 0.0
         for k in range(rows.V.shape[0]):
-            _store_cell(rows, k, group, direction)
+            _score_cell(rows, k, group, direction)
 
 
-@compiled
-def _store_cell(rows, k, group, direction):  # type: ignore[no-untyped-def]
+@compiled(allocates=False)
+def _score_cell(rows, k, group, direction):  # type: ignore[no-untyped-def]
     cell = rows.highest.shape[1] * group + direction
-    lane, column = cell % LANES, cell // LANES
     z = rows.groups.vectors[group]
     score = 0.0
     for j in range(z.size):
@@ -150,13 +163,18 @@ def _store_cell(rows, k, group, direction):  # type: ignore[no-untyped-def]
             score += rows.V[k, j] if direction == 0 else rows.V[j, k]
     rows.highest[group, direction] += max(score, 0.0)
     rows.lowest[group, direction] += min(score, 0.0)
-    clipped = min(max(score, -_HIGHEST_EXPONENT), _HIGHEST_EXPONENT)
-    rows.scores[k, lane, column] = score
-    rows.up[k, lane, column] = exp(clipped)
-    rows.down[k, lane, column] = exp(-clipped)
+    rows.scores[k, cell % LANES, cell // LANES] = score
 
 
-@implements(end_row, LinkRows)
+@compiled(liberty="arithmetic", allocates=False)
+def _exponentiate(rows, k, lane, c):  # type: ignore[no-untyped-def]
+    # What is clipped here is not used: scores of that size are added, not multiplied.
+    clipped = min(max(rows.scores[k, lane, c], -_HIGHEST_EXPONENT), _HIGHEST_EXPONENT)
+    rows.up[k, lane, c] = exp(clipped)
+    rows.down[k, lane, c] = exp(-clipped)
+
+
+@implements(end_row, LinkRows, allocates=False)
 def _end_row(rows, n, z):  # type: ignore[no-untyped-def]
     groups = rows.groups
     before = groups.group_of[n]
@@ -176,7 +194,7 @@ def _end_row(rows, n, z):  # type: ignore[no-untyped-def]
         _store_group(rows, n)
 
 
-@implements(draw_feature, LinkRows)
+@implements(draw_feature, LinkRows, allocates=False)
 def _draw_feature(rows, k, rng):  # type: ignore[no-untyped-def]
     """Nobody owns feature k, so that only its own line of the tables changes."""
     V = rows.V
@@ -194,13 +212,14 @@ def _draw_feature(rows, k, rng):  # type: ignore[no-untyped-def]
             before = rows.scores[k, cell % LANES, cell // LANES]
             rows.highest[group, direction] -= max(before, 0.0)
             rows.lowest[group, direction] -= min(before, 0.0)
-            _store_cell(rows, k, group, direction)
+            _score_cell(rows, k, group, direction)
+            _exponentiate(rows, k, cell % LANES, cell // LANES)
 
 
 # --- the row at hand -------------------------------------------------------------------------------------------------
 
 
-@implements(begin_row, LinkRows, liberty="arithmetic")
+@implements(begin_row, LinkRows, liberty="arithmetic", allocates=False)
 def _begin_row(rows, n):  # type: ignore[no-untyped-def]
     network, groups = rows.network, rows.groups
     num_directions = rows.highest.shape[1]
@@ -223,8 +242,9 @@ def _begin_row(rows, n):  # type: ignore[no-untyped-def]
     else:
         rows.mode[0] = PRODUCT
 
-    rows.linked_owners[:] = 0.0
     for direction in range(num_directions):
+        for k in range(num_features):
+            rows.linked_owners[direction, k] = 0.0
         cell = num_directions * groups.group_of[n] + direction
         rows.weight[cell % LANES, cell // LANES] -= 1.0
         for i in range(network.hole_start[direction, n], network.hole_start[direction, n + 1]):
@@ -241,7 +261,7 @@ def _begin_row(rows, n):  # type: ignore[no-untyped-def]
         rows.pull[k] = pull
 
 
-@implements(start, LinkRows, liberty="arithmetic")
+@implements(start, LinkRows, liberty="arithmetic", allocates=False)
 def _start(rows, n, z, block):  # type: ignore[no-untyped-def]
     columns = rows.columns[0]
     cells, header = block.cells[0], block.header[0]
@@ -285,35 +305,38 @@ def _start(rows, n, z, block):  # type: ignore[no-untyped-def]
     return log_lik
 
 
-@compiled(liberty="arithmetic")
+@compiled(liberty="arithmetic", allocates=False)
+def _multiply(cells, factor, c):  # type: ignore[no-untyped-def]
+    return (
+        (1.0 + cells[0, c] * factor[0, c])
+        * (1.0 + cells[1, c] * factor[1, c])
+        * (1.0 + cells[2, c] * factor[2, c])
+        * (1.0 + cells[3, c] * factor[3, c])
+        * (1.0 + cells[4, c] * factor[4, c])
+        * (1.0 + cells[5, c] * factor[5, c])
+        * (1.0 + cells[6, c] * factor[6, c])
+        * (1.0 + cells[7, c] * factor[7, c])
+    )
+
+
+@compiled(liberty="arithmetic", allocates=False)
 def _log_product(cells, factor, columns):  # type: ignore[no-untyped-def]
     """Sum of log(1 + cell * factor) over all cells."""
     total = 0.0
+    if columns > _MOST_MANTISSAS:
+        for c in range(columns):
+            total += log(_multiply(cells, factor, c))
+        return total
     exponent = 0
-    first = 0
-    while first < columns:
-        last = min(first + _CHUNK, columns)
-        mantissa = 1.0
-        for c in range(first, last):
-            product = (
-                (1.0 + cells[0, c] * factor[0, c])
-                * (1.0 + cells[1, c] * factor[1, c])
-                * (1.0 + cells[2, c] * factor[2, c])
-                * (1.0 + cells[3, c] * factor[3, c])
-                * (1.0 + cells[4, c] * factor[4, c])
-                * (1.0 + cells[5, c] * factor[5, c])
-                * (1.0 + cells[6, c] * factor[6, c])
-                * (1.0 + cells[7, c] * factor[7, c])
-            )
-            e, m = split(product)
-            exponent += e
-            mantissa *= m
-        total += log(mantissa)
-        first = last
-    return total + 0.6931471805599453 * (exponent - 1023 * columns)
+    mantissa = 1.0
+    for c in range(columns):
+        e, m = split(_multiply(cells, factor, c))
+        exponent += e
+        mantissa *= m
+    return log(mantissa) + 0.6931471805599453 * (exponent - 1023 * columns)
 
 
-@compiled(liberty="arithmetic")
+@compiled(liberty="arithmetic", allocates=False)
 def _log_weighted(cells, factor, weight, columns):  # type: ignore[no-untyped-def]
     total = 0.0
     for lane in range(LANES):
@@ -322,7 +345,7 @@ def _log_weighted(cells, factor, weight, columns):  # type: ignore[no-untyped-de
     return total
 
 
-@compiled(liberty="arithmetic")
+@compiled(liberty="arithmetic", allocates=False)
 def _log_additive(cells, scores, sign, weight, columns):  # type: ignore[no-untyped-def]
     total = 0.0
     for lane in range(LANES):
@@ -331,7 +354,7 @@ def _log_additive(cells, scores, sign, weight, columns):  # type: ignore[no-unty
     return total
 
 
-@implements(flipped, LinkRows, liberty="arithmetic")
+@implements(flipped, LinkRows, liberty="arithmetic", allocates=False)
 def _flipped(rows, n, k, sign, block, log_lik, count, out):  # type: ignore[no-untyped-def]
     columns = rows.columns[0]
     factor = rows.up[k] if sign > 0.0 else rows.down[k]
@@ -353,12 +376,12 @@ def _flipped(rows, n, k, sign, block, log_lik, count, out):  # type: ignore[no-u
             out[i] += link * own_score - softplus(own_score)
 
 
-@implements(flip, LinkRows, liberty="arithmetic")
+@implements(flip, LinkRows, liberty="arithmetic", allocates=False)
 def _flip(rows, n, k, sign, block):  # type: ignore[no-untyped-def]
     _flip_particle(rows, n, k, sign, block, 0)
 
 
-@compiled(liberty="arithmetic")
+@compiled(liberty="arithmetic", allocates=False)
 def _flip_particle(rows, n, k, sign, block, i):  # type: ignore[no-untyped-def]
     cells, header = block.cells[i], block.header[i]
     columns = rows.columns[0]
@@ -378,7 +401,7 @@ def _flip_particle(rows, n, k, sign, block, i):  # type: ignore[no-untyped-def]
             header[2 + j] += sign * (rows.V[k, j] + rows.V[j, k])
 
 
-@implements(spawn, LinkRows, liberty="arithmetic")
+@implements(spawn, LinkRows, liberty="arithmetic", allocates=False)
 def _spawn(rows, n, k, sign, block, parents, flips, count, out):  # type: ignore[no-untyped-def]
     columns = rows.columns[0]
     for i in range(count):
