@@ -21,15 +21,24 @@ _PUBLIC = {
     "ParticleGibbs": "pgfa.samplers",
     "Relational": "pgfa.models",
     "RowGibbs": "pgfa.samplers",
+    "Simulation": "pgfa.simulation",
     "State": "pgfa.state",
+    "simulate": "pgfa.simulation",
+    "standardise": "pgfa.preprocessing",
 }
 
-__all__ = [*_PUBLIC, "__version__"]
+_MODULES = ("datasets", "metrics", "plots")
+
+__all__ = [*_PUBLIC, *_MODULES, "__version__"]
 
 if TYPE_CHECKING:
+    from pgfa import datasets as datasets
+    from pgfa import metrics as metrics
+    from pgfa import plots as plots
     from pgfa.inference import Chain as Chain
     from pgfa.models import LinearGaussian as LinearGaussian
     from pgfa.models import Relational as Relational
+    from pgfa.preprocessing import standardise as standardise
     from pgfa.priors import BetaBernoulli as BetaBernoulli
     from pgfa.priors import IndianBuffet as IndianBuffet
     from pgfa.samplers import DiscreteParticleFilter as DiscreteParticleFilter
@@ -37,12 +46,16 @@ if TYPE_CHECKING:
     from pgfa.samplers import Mixture as Mixture
     from pgfa.samplers import ParticleGibbs as ParticleGibbs
     from pgfa.samplers import RowGibbs as RowGibbs
+    from pgfa.simulation import Simulation as Simulation
+    from pgfa.simulation import simulate as simulate
     from pgfa.state import State as State
 
 
 def __getattr__(name: str) -> Any:
     if name in _PUBLIC:
         return getattr(importlib.import_module(_PUBLIC[name]), name)
+    if name in _MODULES:
+        return importlib.import_module(f"pgfa.{name}")
     raise AttributeError(f"module 'pgfa' has no attribute {name!r}")
 
 

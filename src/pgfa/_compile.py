@@ -7,6 +7,7 @@ the package's sources.
 
 from __future__ import annotations
 
+import contextlib
 import hashlib
 import inspect
 import os
@@ -60,10 +61,8 @@ def _find_cache_directory() -> str | None:
     name = f"pgfa-{_hash_sources()}"
     given = os.environ.get("NUMBA_CACHE_DIR")
     candidates = [Path(given) / name] if given else []
-    try:
+    with contextlib.suppress(RuntimeError):  # no home directory
         candidates.append(_user_cache() / "pgfa" / name)
-    except RuntimeError:  # no home directory
-        pass
     candidates.append(Path(__file__).parent / "__pycache__" / name)
     return next((str(path) for path in candidates if _is_writable(path)), None)
 
@@ -77,12 +76,12 @@ def compiled(function: Function | None = None, *, liberty: str = "none", allocat
     Parameters
     ----------
     liberty
-        ``"fused"`` allows fused multiply-add; ``"arithmetic"`` also allows sums and products to be reordered, so that loops
-        of plain arithmetic vectorise. Infinities and NaN keep their meaning.
+        ``"fused"`` allows fused multiply-add; ``"arithmetic"`` also allows sums and products to be reordered, so that
+        loops of plain arithmetic vectorise. Infinities and NaN keep their meaning.
     allocates
-        Whether the function makes arrays (views do not count, assignments to slices do). One that does not is spared the
-        counting of references, which otherwise costs two atomic operations for each array in its arguments: for small
-        functions of a row view, more than their work.
+        Whether the function makes arrays (views do not count, assignments to slices do). One that does not is spared
+        the counting of references, which otherwise costs two atomic operations for each array in its arguments: for
+        small functions of a row view, more than their work.
     """
     if function is None:
         return lambda f: compiled(f, liberty=liberty, allocates=allocates)

@@ -74,14 +74,16 @@ def numeric_matrix(name: str, value: Any, *, missing: bool) -> NDArray[np.float6
     if matrix.dtype.kind not in "fiub":
         raise ValueError(f"{name} must hold numbers, got values of type {matrix.dtype}")
     matrix = np.array(matrix, dtype=np.float64, order="C")
-    _refuse(name, np.isinf(matrix), matrix, "a finite number or NaN for a missing entry" if missing else "a finite number")
+    _refuse(
+        name, np.isinf(matrix), matrix, "a finite number or NaN for a missing entry" if missing else "a finite number"
+    )
     if not missing:
         _refuse(name, np.isnan(matrix), matrix, "a finite number")
     return matrix
 
 
 def _numbers_from_objects(name: str, matrix: NDArray[Any]) -> NDArray[np.float64]:
-    """Tables with mixed column types arrive as objects: accept true numbers and missing values, nothing that needs guessing."""
+    """Tables with mixed column types arrive as objects: take numbers and missing values, guess nothing."""
     numbers = np.empty(matrix.shape)
     for (n, d), entry in np.ndenumerate(matrix):
         if entry is None or type(entry).__name__ in ("NAType", "NaTType"):
@@ -103,8 +105,10 @@ def binary_matrix(name: str, value: Any, num_rows: int) -> NDArray[np.uint8]:
     """A private C-ordered uint8 copy of a matrix of zeros and ones with `num_rows` rows."""
     matrix = np.asarray(value)
     if matrix.ndim != 2 or matrix.shape[0] != num_rows:
-        raise ValueError(f"{name} must be a binary matrix with {num_rows} rows, one for each row of the data, "
-                         f"got shape {matrix.shape}")
+        raise ValueError(
+            f"{name} must be a binary matrix with {num_rows} rows, one for each row of the data, "
+            f"got shape {matrix.shape}"
+        )
     if matrix.dtype.kind not in "fiub":
         raise ValueError(f"{name} must hold zeros and ones, got values of type {matrix.dtype}")
     wrong = (matrix != 0) & (matrix != 1)

@@ -1,15 +1,15 @@
 """The one contract between samplers and models: the likelihood of one row.
 
 A model hands the samplers a *row view*, a NamedTuple of arrays for fixed parameters. The likelihood of row n depends on
-its feature vector z only through a *predictor* that is additive over features, so turning one feature on or off costs one
-vector addition and one evaluation. A sampler keeps the predictors of many candidate vectors ("particles") side by side in
-a *block*, an array whose layout is the row view's own business.
+its feature vector z only through a *predictor* that is additive over features, so turning one feature on or off costs
+one vector addition and one evaluation. A sampler keeps the predictors of many candidate vectors ("particles") side by
+side in a *block*, an array whose layout is the row view's own business.
 
 The functions below are declared here, called by samplers from compiled code, and implemented for each row view with
 `pgfa._compile.implements`. Log likelihoods are those of row n up to a constant that does not depend on z, and finite.
 
-Conventions: `n` is the row, `k` a column, `sign` is +1 where the feature is turned on and -1 where it is turned off, and
-`count` says how many particles of the block are in use.
+Conventions: `n` is the row, `k` a column, `sign` is +1 where the feature is turned on and -1 where it is turned off,
+and `count` says how many particles of the block are in use.
 """
 
 from __future__ import annotations
@@ -50,7 +50,7 @@ def flip(rows: Any, n: int, k: int, sign: float, block: Any) -> None:
 
 
 def spawn(rows: Any, n: int, k: int, sign: float, block: Any, parents: Any, flips: Any, count: int, out: Any) -> None:
-    """Write particle j of `out` as a copy of particle parents[j] of `block`, with feature k flipped where flips[j] is 1."""
+    """Write particle j of `out` as particle parents[j] of `block`, with feature k flipped where flips[j] is 1."""
     raise NotImplementedError
 
 
@@ -67,9 +67,10 @@ def draw_feature(rows: Any, k: int, rng: Any) -> None:
 def propose_singletons(rows: Any, n: int, z: Any, old: Any, new: Any, block: Any, power: float, rng: Any) -> bool:
     """Propose to replace the columns `old`, which only row n uses, by the unused columns `new`.
 
-    The number of new columns comes from its prior, so what is left of the Metropolis-Hastings ratio is the likelihood of
-    the row, raised to `power`. Draws the parameters of the new columns and says whether the proposal is accepted; the
-    caller changes Z. Every row view has the prior proposals below; one that can integrate the parameters out does better.
+    The number of new columns comes from its prior, so what is left of the Metropolis-Hastings ratio is the likelihood
+    of the row, raised to `power`. Draws the parameters of the new columns and says whether the proposal is accepted;
+    the caller changes Z. Every row view has the prior proposals below; one that can integrate the parameters out does
+    better.
     """
     raise NotImplementedError
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from dataclasses import asdict
 from typing import Any
 
 import numpy as np
@@ -22,8 +23,8 @@ UPDATES = ("features", "parameters", "concentration")
 class Chain:
     """A Markov chain over feature matrices, parameters and concentration.
 
-    One iteration is one sweep over the rows of Z (one compiled call), one update of the model's parameters and one of the
-    concentration alpha.
+    One iteration is one sweep over the rows of Z (one compiled call), one update of the model's parameters and one of
+    the concentration alpha.
 
     Parameters
     ----------
@@ -136,6 +137,31 @@ class Chain:
             + self.prior.log_prob(state.Z, state.alpha)
             + self.prior.log_prob_alpha(state.alpha)
         )
+
+    def snapshot(self) -> tuple[dict[str, Any], dict[str, Any]]:
+        """All that is needed to go on later: settings in plain words, random stream included, and arrays."""
+        state = self._state
+        arrays = {name: value for name, value in state.parameters.items() if isinstance(value, np.ndarray)}
+        words = {
+            "alpha": state.alpha,
+            "scalars": {name: value for name, value in state.parameters.items() if name not in arrays},
+            "random_stream": self.rng.bit_generator.state,
+            "step_sizes": {name: asdict(step_size) for name, step_size in self.step_sizes.items()},
+            "num_iterations": self.num_iterations,
+            "num_singleton_proposals": self.num_singleton_proposals,
+            "num_singletons_accepted": self.num_singletons_accepted,
+        }
+        return words, {"Z": state.Z, **arrays}
+
+    def restore(self, words: dict[str, Any], arrays: dict[str, Any]) -> None:
+        """Go back to a snapshot; what follows is what followed then."""
+        parameters = {name: np.array(value) for name, value in arrays.items() if name != "Z"} | words["scalars"]
+        self._state = self._check_state(State(arrays["Z"], words["alpha"], parameters))
+        self.rng.bit_generator.state = words["random_stream"]
+        self.step_sizes = {name: StepSize(**fields) for name, fields in words["step_sizes"].items()}
+        self.num_iterations = words["num_iterations"]
+        self.num_singleton_proposals = words["num_singleton_proposals"]
+        self.num_singletons_accepted = words["num_singletons_accepted"]
 
     def _update_features(self, power: float, warmup: bool) -> None:
         state = self._state

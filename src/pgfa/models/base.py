@@ -66,6 +66,28 @@ class Model(ABC):
         """Step sizes of the model's random-walk moves, to be tuned in warm-up."""
         return {}
 
+    @property
+    def parameter_dims(self) -> dict[str, tuple[str, ...]]:
+        """Names of the axes of each parameter that is an array; those over features are called feature, feature_2, ..."""
+        return {name: ("feature", "feature_2")[: len(axes)] for name, axes in self.feature_axes.items()}
+
+    def coords(self) -> dict[str, list[Any]]:
+        """Labels of the axes of the data and of the parameters."""
+        return {}
+
+    def observed_data(self) -> dict[str, tuple[tuple[str, ...], NDArray[Any]]]:
+        """The data by name, each with the names of its axes."""
+        return {}
+
+    def describe(self) -> tuple[dict[str, Any], dict[str, NDArray[Any]]]:
+        """Settings in plain words (JSON) and arrays from which `from_description` makes the model again."""
+        raise NotImplementedError(f"{type(self).__name__} does not say how it is stored")
+
+    @classmethod
+    def from_description(cls, words: dict[str, Any], arrays: dict[str, NDArray[Any]]) -> Model:
+        """The model that was described."""
+        raise NotImplementedError(f"{cls.__name__} does not say how it is stored")
+
     @abstractmethod
     def sample_data(self, Z: NDArray[np.uint8], parameters: Parameters, rng: np.random.Generator) -> Any:
         """Draw a complete data set from the likelihood."""

@@ -1,12 +1,13 @@
 """Row views of the linear Gaussian model.
 
-Given V, the log likelihood of row n is ``-tau_x / 2 * |r|^2`` with the residual ``r = x - intercept - z V`` over its observed
-entries. Flipping feature k changes it by ``± tau_x v_k . r - tau_x / 2 |v_k|^2``. Two views keep what is needed for that:
+Given V, the log likelihood of row n is ``-tau_x / 2 * |r|^2`` with the residual ``r = x - intercept - z V`` over its
+observed entries. Flipping feature k changes it by ``± tau_x v_k . r - tau_x / 2 |v_k|^2``. Two views keep what is
+needed for that:
 
 - `GramRows` carries ``tau_x v_k . r`` for all k. A flip is evaluated by looking one number up, and made by subtracting
   a row of the Gram matrix ``tau_x V V'``: nothing depends on the number of dimensions.
-- `ResidualRows` carries r itself: better where there are many more features than dimensions, and where the data are so large
-  beside the noise that products of them would lose the digits that matter.
+- `ResidualRows` carries r itself: better where there are many more features than dimensions, and where the data are so
+  large beside the noise that products of them would lose the digits that matter.
 """
 
 from __future__ import annotations

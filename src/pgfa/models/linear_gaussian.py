@@ -7,13 +7,15 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy import stats
 
 from pgfa import checks
 from pgfa._compile import compiled
 from pgfa.adaptation import StepSize
+from pgfa.densities import log_gamma, log_normal
 from pgfa.models.base import Model, Parameters
 from pgfa.models.gaussian_rows import GramRows, ResidualRows, gram_rows, make_table, residual_rows
+from pgfa.priors.base import Prior
+from pgfa.simulation import Simulation, make_holes, simulator
 from pgfa.state import State
 
 #: Beyond this many features per dimension residuals are cheaper to carry than products of features.
@@ -143,13 +145,10 @@ class LinearGaussian(Model):
 
     def log_prior(self, parameters: Parameters) -> float:
         V, tau_v, tau_x = parameters["V"], parameters["tau_v"], parameters["tau_x"]
-        log_prob = stats.norm.logpdf(V, scale=1.0 / np.sqrt(tau_v)).sum()
-        log_prob += stats.gamma.logpdf(tau_v, self.tau_v_prior[0], scale=1.0 / self.tau_v_prior[1])
-        log_prob += stats.gamma.logpdf(tau_x, self.tau_x_prior[0], scale=1.0 / self.tau_x_prior[1])
+        log_prob = log_normal(V, 0.0, tau_v) + log_gamma(tau_v, *self.tau_v_prior) + log_gamma(tau_x, *self.tau_x_prior)
         if self.intercept:
-            mean, precision = self.intercept_prior
-            log_prob += stats.norm.logpdf(parameters["intercept"], mean, 1.0 / np.sqrt(precision)).sum()
-        return float(log_prob)
+            log_prob += log_normal(parameters["intercept"], *self.intercept_prior)
+        return log_prob
 
     def log_likelihood(self, Z: NDArray[np.uint8], parameters: Parameters) -> float:
         tau_x = parameters["tau_x"]
@@ -187,15 +186,15 @@ class LinearGaussian(Model):
         parameters["tau_v"] = _draw_gamma(rng, shape + 0.5 * V.size, rate + 0.5 * float(np.vdot(V, V)))
         shape, rate = self.tau_x_prior
         squares = sum_of_squares(self._table, Z, V, intercept)
-        parameters["tau_x"] = _draw_gamma(
-            rng, shape + 0.5 * power * self._num_observed, rate + 0.5 * power * squares
-        )
+        parameters["tau_x"] = _draw_gamma(rng, shape + 0.5 * power * self._num_observed, rate + 0.5 * power * squares)
 
     def mean(self, state: State) -> NDArray[np.float64]:
         """Expected data ``Z V`` plus the intercept, of shape (N, D)."""
         return state.Z @ state.parameters["V"] + self._intercept_of(state.parameters)
 
-    def sample_data(self, Z: NDArray[np.uint8], parameters: Parameters, rng: np.random.Generator) -> NDArray[np.float64]:
+    def sample_data(
+        self, Z: NDArray[np.uint8], parameters: Parameters, rng: np.random.Generator
+    ) -> NDArray[np.float64]:
         noise = rng.standard_normal((Z.shape[0], self.num_columns)) / np.sqrt(parameters["tau_x"])
         return Z @ parameters["V"] + self._intercept_of(parameters) + noise
 
@@ -211,11 +210,68 @@ class LinearGaussian(Model):
         X[missing] = np.mean(means, axis=0)[missing]
         return X
 
+    @property
+    def parameter_dims(self) -> dict[str, tuple[str, ...]]:
+        return {"V": ("feature", "column"), "intercept": ("column",)}
+
+    def coords(self) -> dict[str, list[Any]]:
+        labels = {"row": self.row_labels, "column": self.column_labels}
+        return {name: values for name, values in labels.items() if values is not None}
+
+    def observed_data(self) -> dict[str, tuple[tuple[str, ...], NDArray[Any]]]:
+        return {"X": (("row", "column"), self.X)}
+
+    def describe(self) -> tuple[dict[str, Any], dict[str, NDArray[Any]]]:
+        words = {
+            "intercept": self.intercept,
+            "tau_v_prior": self.tau_v_prior,
+            "tau_x_prior": self.tau_x_prior,
+            "intercept_prior": self.intercept_prior,
+            "singletons": self.singletons,
+            "row_labels": self.row_labels,
+            "column_labels": self.column_labels,
+        }
+        return words, {"X": self.X}
+
+    @classmethod
+    def from_description(cls, words: dict[str, Any], arrays: dict[str, NDArray[Any]]) -> LinearGaussian:
+        options = dict(words)
+        row_labels, column_labels = options.pop("row_labels"), options.pop("column_labels")
+        model = cls(arrays["X"], **options)
+        model.row_labels, model.column_labels = row_labels, column_labels
+        return model
+
     def with_data(self, data: Any) -> LinearGaussian:
         return LinearGaussian(
             data, self.intercept, tau_v_prior=self.tau_v_prior, tau_x_prior=self.tau_x_prior,
             intercept_prior=self.intercept_prior, singletons=self.singletons,
         )  # fmt: skip
+
+
+@simulator("linear-gaussian")
+def simulate_linear_gaussian(
+    prior: Prior,
+    rng: np.random.Generator,
+    *,
+    num_rows: int,
+    num_columns: int,
+    alpha: float = 2.0,
+    tau_v: float = 0.25,
+    tau_x: float = 25.0,
+    missing: float = 0.1,
+    intercept: bool = False,
+) -> Simulation:
+    """Data from the linear Gaussian model; an intercept is drawn from the model's own prior."""
+    num_rows = checks.whole("num_rows", num_rows, at_least=1)
+    num_columns = checks.whole("num_columns", num_columns, at_least=1)
+    blank = LinearGaussian(np.zeros((num_rows, num_columns)), intercept)
+    tau_v, tau_x = checks.positive("tau_v", tau_v), checks.positive("tau_x", tau_x)
+    Z = prior.sample(rng, num_rows, checks.positive("alpha", alpha))
+    parameters = blank.sample_parameters(rng, Z.shape[1])
+    parameters |= {"V": rng.standard_normal((Z.shape[1], num_columns)) / np.sqrt(tau_v), "tau_v": tau_v, "tau_x": tau_x}
+    complete = blank.sample_data(Z, parameters, rng)
+    data = make_holes(complete, missing, rng)
+    return Simulation(data, complete, State(Z, float(alpha), parameters), blank.with_data(data))
 
 
 def _states(states: State | Iterable[State]) -> list[State]:
@@ -289,13 +345,11 @@ def _factorise(A):  # type: ignore[no-untyped-def]
 
 
 @compiled(liberty="arithmetic")
-def draw_loadings(
-    table, Z, V, intercept, tau_v, tau_x, with_intercept, intercept_mean, intercept_precision, rng
-):  # type: ignore[no-untyped-def]
+def draw_loadings(table, Z, V, intercept, tau_v, tau_x, with_intercept, intercept_mean, intercept_precision, rng):  # type: ignore[no-untyped-def]
     """Draw V, and with it the intercept, from their joint posterior given Z, in place.
 
-    Each column d of the data is a regression on the features of the rows that are observed there, so its coefficients have
-    precision ``tau_v I + tau_x Z_d' Z_d``. Columns without holes share one factorisation.
+    Each column d of the data is a regression on the features of the rows that are observed there, so its coefficients
+    have precision ``tau_v I + tau_x Z_d' Z_d``. Columns without holes share one factorisation.
     """
     num_rows, num_dims = table.X.shape
     num_features = Z.shape[1]

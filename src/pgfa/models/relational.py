@@ -7,17 +7,19 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy import stats
 from scipy.special import expit
 
 from pgfa import checks
 from pgfa.adaptation import StepSize
+from pgfa.densities import log_gamma, log_normal
 from pgfa.link_prediction import LinkPrediction
 from pgfa.models.base import Model, Parameters
 from pgfa.models.edges import adjacency_from_edges, edges_of_graph
 from pgfa.models.network import dense, make_network
 from pgfa.models.relational_rows import LinkRows, link_rows
 from pgfa.models.relational_weights import move_weights, sum_of_log_likelihoods
+from pgfa.priors.base import Prior
+from pgfa.simulation import Simulation, simulator
 from pgfa.state import State
 
 #: Passes over the weights in one update: cheap beside the sweep over the rows, and the weights should keep up with it.
@@ -227,12 +229,8 @@ class Relational(Model):
 
     def log_prior(self, parameters: Parameters) -> float:
         tau = parameters["tau"]
-        log_prob = stats.norm.logpdf(self._free_weights(parameters["V"]), scale=1.0 / np.sqrt(tau)).sum()
-        log_prob += stats.gamma.logpdf(tau, self.tau_prior[0], scale=1.0 / self.tau_prior[1])
-        if self.bias:
-            mean, precision = self.bias_prior
-            log_prob += stats.norm.logpdf(parameters["bias"], mean, 1.0 / np.sqrt(precision))
-        return float(log_prob)
+        log_prob = log_normal(self._free_weights(parameters["V"]), 0.0, tau) + log_gamma(tau, *self.tau_prior)
+        return log_prob + (log_normal(parameters["bias"], *self.bias_prior) if self.bias else 0.0)
 
     def log_likelihood(self, Z: NDArray[np.uint8], parameters: Parameters) -> float:
         return sum_of_log_likelihoods(self._network, Z, parameters["V"], self._bias_of(parameters), self.symmetric)
@@ -308,9 +306,64 @@ class Relational(Model):
         return X
 
     def with_data(self, data: Any) -> Relational:
-        return Relational(
-            data, self.symmetric, self.self_links, self.bias, tau_prior=self.tau_prior, bias_prior=self.bias_prior
-        )
+        return Relational(data, **self._settings())
+
+    def _settings(self) -> dict[str, Any]:
+        names = ("symmetric", "self_links", "bias", "tau_prior", "bias_prior")
+        return {name: getattr(self, name) for name in names}
+
+    def coords(self) -> dict[str, list[Any]]:
+        return {} if self.row_labels is None else {"row": self.row_labels, "column": self.row_labels}
+
+    def observed_data(self) -> dict[str, tuple[tuple[str, ...], NDArray[Any]]]:
+        return {"X": (("row", "column"), self.X)}
+
+    def describe(self) -> tuple[dict[str, Any], dict[str, NDArray[Any]]]:
+        return {**self._settings(), "row_labels": self.row_labels}, {"X": self.X}
+
+    @classmethod
+    def from_description(cls, words: dict[str, Any], arrays: dict[str, NDArray[Any]]) -> Relational:
+        options = dict(words)
+        row_labels = options.pop("row_labels")
+        model = cls(arrays["X"], **options)
+        model.row_labels = row_labels
+        return model
+
+
+@simulator("relational")
+def simulate_relational(
+    prior: Prior,
+    rng: np.random.Generator,
+    *,
+    num_rows: int,
+    symmetric: bool = False,
+    self_links: bool = True,
+    alpha: float = 2.0,
+    tau: float = 0.25,
+    bias: float | None = None,
+    missing: float = 0.0,
+) -> Simulation:
+    """Draw a network; of its pairs of nodes a share `missing` goes unknown. A number for `bias` turns the bias on."""
+    rows = checks.whole("num_rows", num_rows, at_least=1)
+    concentration = checks.positive("alpha", alpha)
+    precision = checks.positive("tau", tau)
+    share = checks.unit_interval("missing", missing)
+    template = Relational(np.zeros((rows, rows)), symmetric, self_links, bias is not None)
+    Z = prior.sample(rng, rows, concentration)
+    V = rng.standard_normal((Z.shape[1], Z.shape[1])) / np.sqrt(precision)
+    parameters: Parameters = {"V": np.triu(V) + np.triu(V, 1).T if template.symmetric else V, "tau": precision}
+    if bias is not None:
+        parameters["bias"] = checks.real("bias", bias)
+    complete = template.sample_data(Z, parameters, rng)
+
+    data = complete.copy()
+    known = ~np.isnan(complete)
+    pairs = np.argwhere(np.triu(known) if template.symmetric else known)
+    i, j = pairs[rng.choice(len(pairs), size=round(share * len(pairs)), replace=False)].T
+    data[i, j] = np.nan
+    if template.symmetric:
+        data[j, i] = np.nan
+    return Simulation(data, complete, State(Z, concentration, parameters), template.with_data(data))
 
 
 def _labels_of(X: Any) -> list[Hashable] | None:

@@ -7,10 +7,10 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy import stats
 
 from pgfa import checks
 from pgfa.adaptation import StepSize
+from pgfa.densities import log_gamma
 
 
 class Prior(ABC):
@@ -64,7 +64,7 @@ class Prior(ABC):
         """Log density of the Gamma prior at alpha; zero where the prior on Z has no concentration."""
         if not self.has_concentration:
             return 0.0
-        return float(stats.gamma.logpdf(alpha, self.alpha_shape, scale=1.0 / self.alpha_rate))
+        return log_gamma(alpha, self.alpha_shape, self.alpha_rate)
 
     def sample_alpha(self, rng: np.random.Generator) -> float:
         """Draw alpha from its prior."""

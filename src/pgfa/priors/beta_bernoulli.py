@@ -69,8 +69,9 @@ class BetaBernoulli(Prior):
 
     def check(self, Z: NDArray[np.uint8]) -> None:
         if Z.shape[1] != self.num_features:
-            raise ValueError(f"Z must have {self.num_features} columns, one for each feature of the prior, "
-                             f"got {Z.shape[1]}")
+            raise ValueError(
+                f"Z must have {self.num_features} columns, one for each feature of the prior, got {Z.shape[1]}"
+            )
 
     def log_prob(self, Z: Any, alpha: float = 1.0) -> float:
         num_rows, owners = self._owners(Z)
@@ -102,7 +103,7 @@ class BetaBernoulli(Prior):
         return proposal if accepted else alpha
 
     def _log_target(self, owners: NDArray[np.int64], num_rows: int, alpha: float) -> float:
-        """Log posterior density of log alpha, up to a constant; the last term but one is the Jacobian with the prior."""
+        """Log posterior density of log alpha up to a constant; the last term but one is the Jacobian with the prior."""
         if not 0.0 < alpha < np.inf:
             return -np.inf
         log_prior_of_log_alpha = self.alpha_shape * np.log(alpha) - self.alpha_rate * alpha

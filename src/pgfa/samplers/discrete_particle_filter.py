@@ -21,8 +21,8 @@ from pgfa.vector_math import exp
 class DiscreteParticleFilter(RowSampler):
     """Discrete particle filter update of a whole row: the default sampler.
 
-    Each particle is continued with both values of the next column. Where this makes too many, heavy particles are kept as
-    they are and light ones are thinned at random to a common weight; the present row always survives. With
+    Each particle is continued with both values of the next column. Where this makes too many, heavy particles are kept
+    as they are and light ones are thinned at random to a common weight; the present row always survives. With
     ``2 ** K <= num_particles`` the update is the exact row Gibbs draw.
 
     Parameters
@@ -38,10 +38,10 @@ class DiscreteParticleFilter(RowSampler):
 
     Notes
     -----
-    The light particles are thinned by systematic sampling, where the paper decides on each one independently. Each still
-    survives with the same probability, which is all that exactness needs, but their number no longer varies and one
-    random number does for all. Two things keep this exact: particles stay in an order that does not depend on which one
-    is the present row, and given that the present row survives, the offset of the systematic grid is drawn from its
+    The light particles are thinned by systematic sampling, where the paper decides on each one independently. Each
+    still survives with the same probability, which is all that exactness needs, but their number no longer varies and
+    one random number does for all. Two things keep this exact: particles stay in an order that does not depend on which
+    one is the present row, and given that the present row survives, the offset of the systematic grid is drawn from its
     conditional distribution.
 
     Examples
@@ -121,10 +121,10 @@ def find_threshold(log_weight, count, num_kept, weights):  # type: ignore[no-unt
     Returns c and the logarithm of the unit of `weights`, which is set to exp(log_weight - unit), or to infinity where a
     weight is certain to reach the threshold 1 / c.
 
-    Weights may differ by thousands of orders of magnitude, so the unit matters. The threshold lies above the num_kept-th
-    largest weight, and by no more than a factor `count`: bisection brackets that weight to a few units, after which nothing
-    that matters over- or underflows. Then, starting from c = num_kept / sum(w), the particles that reach 1 are set aside and
-    c is solved anew on the rest, until no more of them do.
+    Weights may differ by thousands of orders of magnitude, so the unit matters. The threshold lies above the
+    num_kept-th largest weight, and by no more than a factor `count`: bisection brackets that weight to a few units,
+    after which nothing that matters over- or underflows. Then, starting from c = num_kept / sum(w), the particles that
+    reach 1 are set aside and c is solved anew on the rest, until no more of them do.
     """
     low = log_weight[0]
     high = log_weight[0]
@@ -214,9 +214,7 @@ implements(update_row, DiscreteKernel)(update_row_by_particles)
 
 
 @implements(run_filter, DiscreteKernel)
-def _run_filter(
-    kernel, rows, n, z, log_odds, columns, num_columns, power, conditional, rng
-):  # type: ignore[no-untyped-def]
+def _run_filter(kernel, rows, n, z, log_odds, columns, num_columns, power, conditional, rng):  # type: ignore[no-untyped-def]
     block, next_block = kernel.block, kernel.next_block
     log_lik, log_weight = kernel.log_lik, kernel.log_weight
     child_log_lik, child_log_weight = kernel.child_log_lik, kernel.child_log_weight
@@ -235,8 +233,8 @@ def _run_filter(
         odds_if_same = log_odds[k] * test_bit
         odds_if_flipped = log_odds[k] * (1 - test_bit)
 
-        # Children 0 .. count-1 agree with the test path in this column, children count .. 2 count - 1 do not. This order
-        # does not depend on which particle is the kept one, as the systematic thinning requires.
+        # Children 0 .. count-1 agree with the test path in this column, children count .. 2 count - 1 do not. This
+        # order does not depend on which particle is the kept one, as the systematic thinning requires.
         flipped(rows, n, k, sign, block, log_lik, count, child_log_lik[count:])
         for i in range(count):
             base = log_weight[i] - previous_power * log_lik[i]

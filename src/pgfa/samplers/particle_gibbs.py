@@ -140,9 +140,7 @@ implements(update_row, ParticleGibbsKernel)(update_row_by_particles)
 
 
 @implements(run_filter, ParticleGibbsKernel)
-def _run_filter(
-    kernel, rows, n, z, log_odds, columns, num_columns, power, conditional, rng
-):  # type: ignore[no-untyped-def]
+def _run_filter(kernel, rows, n, z, log_odds, columns, num_columns, power, conditional, rng):  # type: ignore[no-untyped-def]
     block, next_block = kernel.block, kernel.next_block
     num_particles = kernel.num_particles
     parents, flips, test_path = kernel.parents, kernel.flips, kernel.test_path

@@ -9,8 +9,16 @@ from pgfa.samplers.test_paths import fill_test_path, has_pilot
 
 
 def run_filter(
-    kernel: Any, rows: Any, n: int, z: Any, log_odds: Any, columns: Any, num_columns: int, power: float,
-    conditional: bool, rng: Any,
+    kernel: Any,
+    rows: Any,
+    n: int,
+    z: Any,
+    log_odds: Any,
+    columns: Any,
+    num_columns: int,
+    power: float,
+    conditional: bool,
+    rng: Any,
 ) -> None:
     """Pass over the columns once and write the drawn bits to ``kernel.path``.
 
@@ -20,9 +28,7 @@ def run_filter(
     raise NotImplementedError
 
 
-def update_row_by_particles(
-    kernel, rows, n, z, log_odds, columns, num_columns, power, rng
-):  # type: ignore[no-untyped-def]
+def update_row_by_particles(kernel, rows, n, z, log_odds, columns, num_columns, power, rng):  # type: ignore[no-untyped-def]
     """Body of `update_row` for kernels with the fields present, test_path, test_path_code and path."""
     for t in range(num_columns):
         kernel.present[t] = z[columns[t]]

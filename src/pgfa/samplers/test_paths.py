@@ -32,7 +32,7 @@ def has_pilot(code):  # type: ignore[no-untyped-def]
 
 @compiled
 def fill_test_path(code, present, num_columns, rng, test_path):  # type: ignore[no-untyped-def]
-    """Write the test path of each column in turn; where a pilot run will draw it, the one that the pilot starts from."""
+    """Write the test path of each column in turn; where a pilot run will draw it, the one the pilot starts from."""
     for t in range(num_columns):
         if code == ONES:
             test_path[t] = 1

@@ -1,0 +1,58 @@
+# Every target builds what it needs in .venv, from Python 3.11 and pip alone.
+
+PYTHON ?= $(shell command -v python3.11 || command -v python3)
+VENV ?= .venv
+BIN := $(VENV)/bin
+STAMP := $(VENV)/installed
+
+# Small matrices gain nothing from a threaded linear algebra library, and two test workers would fight over the cores.
+export OMP_NUM_THREADS := 1
+export OPENBLAS_NUM_THREADS := 1
+export MKL_NUM_THREADS := 1
+export PIP_DISABLE_PIP_VERSION_CHECK := 1
+
+WORKERS ?= 2
+PYTEST := $(BIN)/python -m pytest -n $(WORKERS)
+SUITE := --doctest-modules src tests
+
+.PHONY: help run test test-all lint format bench bench-quick examples clean
+
+help: ## show this list
+	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## /  make \1\t/' | expand -t 22
+
+$(STAMP): pyproject.toml
+	$(PYTHON) -m venv --clear $(VENV)
+	$(BIN)/python -m pip install --quiet --editable '.[dev]'
+	touch $@
+
+run: $(STAMP) ## fit a real data set and write pictures and tables to out/demo
+	$(BIN)/pgfa demo --out out/demo
+
+test: $(STAMP) ## the tests that take minutes
+	$(PYTEST) -m "not slow" $(SUITE)
+
+test-all: $(STAMP) ## every test, and the fast ones once more with array bounds checked
+	$(PYTEST) $(SUITE)
+	NUMBA_BOUNDSCHECK=1 NUMBA_CACHE_DIR=$(abspath $(VENV))/boundscheck $(PYTEST) -m "not slow" tests
+
+lint: $(STAMP) ## style, formatting and types
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+	$(BIN)/mypy
+
+format: $(STAMP) ## put the sources into shape
+	$(BIN)/ruff check --fix .
+	$(BIN)/ruff format .
+
+bench: $(STAMP) ## time the samplers against plain NumPy
+	$(BIN)/python -m benchmarks
+
+bench-quick: $(STAMP) ## the same with few repeats
+	$(BIN)/python -m benchmarks --quick
+
+examples: $(STAMP) ## run the examples
+	$(BIN)/python examples/toy.py
+
+clean: ## remove everything that was built
+	rm -rf $(VENV) out bench-out build dist .pytest_cache .mypy_cache .ruff_cache .hypothesis
+	find . -name __pycache__ -type d -prune -exec rm -rf {} +

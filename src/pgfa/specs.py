@@ -1,0 +1,52 @@
+"""Descriptions of priors and samplers in plain words (JSON), and back. Nothing is executed that is not on a list here."""
+
+from __future__ import annotations
+
+from dataclasses import asdict
+from typing import Any
+
+from pgfa.priors import BetaBernoulli, IndianBuffet, Prior
+from pgfa.samplers import DiscreteParticleFilter, Gibbs, Mixture, ParticleGibbs, RowGibbs, RowSampler
+
+_PRIORS: dict[str, tuple[type[Prior], tuple[str, ...]]] = {
+    "BetaBernoulli": (BetaBernoulli, ("num_features", "a", "b", "alpha_shape", "alpha_rate")),
+    "IndianBuffet": (IndianBuffet, ("alpha_shape", "alpha_rate")),
+}
+_SAMPLERS: dict[str, Any] = {
+    kind.__name__: kind for kind in (DiscreteParticleFilter, Gibbs, ParticleGibbs, RowGibbs)
+}
+
+
+def describe_prior(prior: Prior) -> dict[str, Any]:
+    """Name and settings of a prior."""
+    name = type(prior).__name__
+    if name not in _PRIORS or type(prior) is not _PRIORS[name][0]:
+        raise ValueError(f"a run with the prior {prior!r} cannot be stored: only priors of pgfa can")
+    return {"name": name, **{option: getattr(prior, option) for option in _PRIORS[name][1]}}
+
+
+def make_prior(description: dict[str, Any]) -> Prior:
+    """The prior that was described."""
+    options = dict(description)
+    kind, _ = _PRIORS[options.pop("name")]
+    return kind(**options)
+
+
+def describe_sampler(sampler: RowSampler) -> dict[str, Any]:
+    """Name and settings of a sampler."""
+    if isinstance(sampler, Mixture):
+        return {"name": "Mixture", "parts": [[float(weight), describe_sampler(part)] for weight, part in sampler.parts]}
+    name = type(sampler).__name__
+    if _SAMPLERS.get(name) is not type(sampler):
+        raise ValueError(f"a run with the sampler {sampler!r} cannot be stored: only samplers of pgfa can")
+    return {"name": name, **asdict(sampler)}  # type: ignore[call-overload]
+
+
+def make_sampler(description: dict[str, Any]) -> RowSampler:
+    """The sampler that was described."""
+    options = dict(description)
+    name = options.pop("name")
+    if name == "Mixture":
+        return Mixture([(weight, make_sampler(part)) for weight, part in options["parts"]])
+    sampler: RowSampler = _SAMPLERS[name](**options)
+    return sampler

@@ -1,0 +1,294 @@
+"""The chain as a whole: prior recovery, Geweke's test, the enumerated buffet, and kernels broken on purpose."""
+
+from __future__ import annotations
+
+from collections import Counter
+from typing import NamedTuple
+
+import numpy as np
+import pytest
+from exactness import (
+    SIGNIFICANCE,
+    chi_square_p_value,
+    joint_p_values,
+    left_ordered,
+    left_ordered_classes,
+)
+from scipy import stats
+from scipy.special import gammaln
+
+import pgfa
+from pgfa._compile import implements
+from pgfa.models import gaussian_rows
+from pgfa.models.linear_gaussian import draw_loadings
+from pgfa.priors.indian_buffet import harmonic
+from pgfa.rows import begin_row, draw_feature, flip, flipped, propose_singletons, spawn, start
+
+PRIORS = {
+    "finite": pgfa.BetaBernoulli(3, alpha_shape=2.0),
+    "buffet": pgfa.IndianBuffet(alpha_shape=2.0, alpha_rate=2.0),
+}
+HIDE = np.array([[0, 0], [0, 1], [1, 1], [0, 0]], dtype=bool)
+
+
+def template(**options):
+    """Four rows, two columns; precisions with tame priors so that the statistics have moments to speak of."""
+    return pgfa.LinearGaussian(np.zeros((4, 2)), tau_v_prior=(4.0, 3.0), tau_x_prior=(4.0, 2.0), **options)
+
+
+def statistics(state, X):
+    V = state.parameters["V"]
+    return {
+        "alpha": state.alpha,
+        "tau_v": state.parameters["tau_v"],
+        "tau_x": state.parameters["tau_x"],
+        "used features": float(state.Z.any(axis=0).sum()),
+        "ones": float(state.Z.sum()),
+        "owners of the first row's features": float((state.Z[0] @ state.Z.T).sum()),
+        "first column of V": float(np.sum(V[:, 0])),
+        "squares of used V": float(np.sum(V[state.Z.any(axis=0)] ** 2)),
+        "X": float(X[0, 0]),
+        "squares of X": float(np.sum(X**2)),
+        "X with its mean": float(np.sum(X * (state.Z @ V))),
+        "intercept": float(np.sum(state.parameters.get("intercept", 0.0))),
+    }
+
+
+def lowest(p_values: dict[str, float]) -> float:
+    return min(p_values.values())
+
+
+SAMPLERS = [pgfa.Gibbs(), pgfa.RowGibbs(), pgfa.ParticleGibbs(3), pgfa.DiscreteParticleFilter(3)]
+
+
+#: Also without the other updates: an exact draw of V right after a sweep covers up much of what the sweep did wrong.
+UPDATES = [("features", "parameters", "concentration"), ("features",)]
+
+
+@pytest.mark.parametrize("update", UPDATES, ids=len)
+@pytest.mark.parametrize("intercept", [False, True])
+@pytest.mark.parametrize("prior", PRIORS.values(), ids=PRIORS)
+def test_geweke(prior, intercept, update):
+    sampler = pgfa.Mixture([(1, sampler) for sampler in SAMPLERS])
+    model = template(intercept=intercept, intercept_prior=(0.5, 2.0))
+    p_values = joint_p_values(
+        model, prior, sampler, statistics, num_replicates=4000, num_rounds=8, seed=11, hide=HIDE, update=update
+    )
+    assert lowest(p_values) > SIGNIFICANCE, p_values
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("update", UPDATES, ids=len)
+@pytest.mark.parametrize("sampler", SAMPLERS, ids=repr)
+@pytest.mark.parametrize("prior", PRIORS.values(), ids=PRIORS)
+def test_geweke_at_length(prior, sampler, update):
+    p_values = joint_p_values(
+        template(), prior, sampler, statistics, num_replicates=12_000, num_rounds=20, seed=12, hide=HIDE, update=update
+    )
+    assert lowest(p_values) > SIGNIFICANCE, p_values
+
+
+@pytest.mark.parametrize("update", UPDATES, ids=len)
+def test_geweke_with_singletons_from_the_prior(update):
+    model = template(singletons="prior")
+    p_values = joint_p_values(
+        model,
+        PRIORS["buffet"],
+        pgfa.DiscreteParticleFilter(3),
+        statistics,
+        num_replicates=4000,
+        num_rounds=8,
+        seed=13,
+        hide=HIDE,
+        update=update,
+    )
+    assert lowest(p_values) > SIGNIFICANCE, p_values
+
+
+# --- prior recovery --------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("prior", PRIORS.values(), ids=PRIORS)
+def test_without_data_the_prior_comes_back(prior):
+    """From a fixed start far from typical, so that this shows both that the chain moves and where it goes."""
+    num_rows, num_replicates = 5, 1500
+    model = pgfa.LinearGaussian(np.full((num_rows, 2), np.nan), tau_v_prior=(4.0, 3.0), tau_x_prior=(4.0, 2.0))
+    Z = np.ones((num_rows, 3), dtype=np.uint8)
+    state = pgfa.State(Z, 0.3, {"V": np.full((3, 2), 2.0), "tau_v": 3.0, "tau_x": 0.5})
+    rng = np.random.default_rng(3)
+    ends = []
+    for _ in range(num_replicates):
+        chain = pgfa.Chain(model, prior, pgfa.DiscreteParticleFilter(3), seed=rng, state=state)
+        chain.step(150)
+        ends.append(chain.state)
+    alpha = np.array([end.alpha for end in ends])
+    gamma = stats.gamma(prior.alpha_shape, scale=1.0 / prior.alpha_rate)
+    assert stats.kstest(alpha, gamma.cdf).pvalue > SIGNIFICANCE
+    assert (
+        stats.kstest([end.parameters["tau_v"] for end in ends], stats.gamma(4.0, scale=1 / 3).cdf).pvalue > SIGNIFICANCE
+    )
+    assert (
+        stats.kstest([end.parameters["tau_x"] for end in ends], stats.gamma(4.0, scale=1 / 2).cdf).pvalue > SIGNIFICANCE
+    )
+    scaled = np.concatenate([(end.parameters["V"] * np.sqrt(end.parameters["tau_v"])).ravel() for end in ends])
+    assert stats.kstest(scaled, stats.norm.cdf).pvalue > SIGNIFICANCE
+
+    direct_rng = np.random.default_rng(4)
+    direct = [prior.sample(direct_rng, num_rows, prior.sample_alpha(direct_rng)) for _ in range(20_000)]
+    for statistic in (lambda Z: Z.any(axis=0).sum(), lambda Z: Z.sum(), lambda Z: (Z.sum(axis=0) == 1).sum()):
+        mine = [int(statistic(end.Z)) for end in ends]
+        theirs = [int(statistic(Z)) for Z in direct]
+        assert stats.ks_2samp(mine, theirs).pvalue > SIGNIFICANCE
+    if prior.grows:
+        used = np.array([end.num_features for end in ends])
+        # Randomised probability integral transform of K ~ Poisson(alpha H_N) given alpha.
+        poisson = stats.poisson(alpha * harmonic(num_rows))
+        uniform = poisson.cdf(used - 1) + rng.random(used.size) * poisson.pmf(used)
+        assert stats.kstest(uniform, "uniform").pvalue > SIGNIFICANCE
+
+
+# --- the buffet with its features integrated out ---------------------------------------------------------------------
+
+
+def log_evidence(X, Z, tau_v, tau_x):
+    """log p(X | Z) with V integrated out."""
+    covariance = Z @ Z.T / tau_v + np.eye(len(X)) / tau_x
+    return sum(
+        stats.multivariate_normal.logpdf(x[seen], cov=covariance[np.ix_(seen, seen)])
+        for x in X.T
+        if (seen := ~np.isnan(x)).any()
+    )
+
+
+def buffet_problem():
+    rng = np.random.default_rng(8)
+    X = rng.normal(size=(3, 2)) + np.array([[1.0, 0.0], [1.0, 1.0], [0.0, 1.0]])
+    X[2, 0] = np.nan
+    alpha, tau_v, tau_x = 0.7, 0.8, 4.0
+    prior = pgfa.IndianBuffet()
+    classes = left_ordered_classes(3, max_columns=6)
+    log_prob = []
+    for multiset in classes:
+        Z = np.array(multiset, dtype=np.uint8).reshape(len(multiset), 3).T
+        multiplicities = Counter(multiset).values()
+        # The mass is that of the features in one order; count the orders that look different.
+        orders = gammaln(len(multiset) + 1) - sum(gammaln(m + 1) for m in multiplicities)
+        log_prob.append(prior.log_prob(Z, alpha) + orders + log_evidence(X, Z, tau_v, tau_x))
+    prob = np.exp(np.array(log_prob) - max(log_prob))
+    return X, alpha, tau_v, tau_x, prior, classes, prob / prob.sum()
+
+
+@pytest.mark.parametrize("sampler", SAMPLERS, ids=repr)
+def test_buffet_against_the_enumerated_posterior(sampler):
+    """Births, deaths, rows and V together, at fixed precisions and concentration."""
+    X, alpha, tau_v, tau_x, prior, classes, prob = buffet_problem()
+    held = 1e12  # a Gamma prior as narrow as this holds the precision
+    model = pgfa.LinearGaussian(X, tau_v_prior=(held, held / tau_v), tau_x_prior=(held, held / tau_x))
+    index = {multiset: i for i, multiset in enumerate(classes)}
+    counts = np.zeros(len(classes) + 1, dtype=np.int64)
+    rng = np.random.default_rng(9)
+    num_replicates = 8000
+    for start_class in rng.choice(len(classes), size=num_replicates, p=prob):
+        Z = np.array(classes[start_class], dtype=np.uint8).reshape(-1, 3).T.copy()
+        V = np.zeros((Z.shape[1], 2))
+        draw_loadings(model._table, Z, V, np.zeros(2), tau_v, tau_x, False, 0.0, 1.0, rng)
+        state = pgfa.State(Z, alpha, {"V": V, "tau_v": tau_v, "tau_x": tau_x})
+        chain = pgfa.Chain(model, prior, sampler, seed=rng, state=state, update=("features", "parameters"))
+        chain.step(4)
+        counts[index.get(left_ordered(chain.state.Z), -1)] += 1
+    assert counts[-1] <= 5, "more than six columns: hardly ever"
+    assert chi_square_p_value(counts[:-1], prob) > SIGNIFICANCE
+
+
+# --- broken on purpose: the tests above must notice ------------------------------------------------------------------
+
+
+class CarelessRows(NamedTuple):
+    """The rows of the linear Gaussian model, except that accepted singletons are drawn from their prior."""
+
+    table: gaussian_rows.Table
+    V: np.ndarray
+    intercept: np.ndarray
+    tau_v: float
+    tau_x: float
+    collapsed: bool
+    V_by_column: np.ndarray
+    gram: np.ndarray
+    shift: np.ndarray
+    row_gram: np.ndarray
+    projection: np.ndarray
+    is_complete: np.ndarray
+
+    make_block = gaussian_rows.GramRows.make_block
+
+
+for generic, body in [
+    (gaussian_rows.store_feature, gaussian_rows._gram_store_feature),
+    (begin_row, gaussian_rows._gram_begin_row),
+    (start, gaussian_rows._gram_start),
+    (flipped, gaussian_rows._gram_flipped),
+    (flip, gaussian_rows._gram_flip),
+    (spawn, gaussian_rows._gram_spawn),
+    (draw_feature, gaussian_rows._draw_feature),
+]:
+    implements(generic, CarelessRows)(body)
+
+
+@implements(propose_singletons, CarelessRows)
+def _propose_singletons_carelessly(rows, n, z, old, new, block, power, rng):
+    accepted = gaussian_rows.propose_singletons_collapsed(rows, n, z, old, new, power, rng)
+    if accepted:
+        for k in new:
+            draw_feature(rows, k, rng)
+    return accepted
+
+
+class Careless(pgfa.LinearGaussian):
+    def rows(self, Z, parameters):
+        V, tau_v, tau_x = parameters["V"], parameters["tau_v"], parameters["tau_x"]
+        return CarelessRows(
+            *gaussian_rows.gram_rows(self._table, V, self._intercept_of(parameters), tau_v, tau_x, True)
+        )
+
+    def with_data(self, data):
+        return Careless(data, tau_v_prior=self.tau_v_prior, tau_x_prior=self.tau_x_prior)
+
+
+def test_singletons_drawn_from_the_prior_are_noticed():
+    model = Careless(np.zeros((4, 2)), tau_v_prior=(4.0, 3.0), tau_x_prior=(4.0, 2.0))
+    p_values = joint_p_values(
+        model,
+        PRIORS["buffet"],
+        pgfa.DiscreteParticleFilter(3),
+        statistics,
+        num_replicates=4000,
+        num_rounds=8,
+        seed=11,
+        hide=HIDE,
+        update=("features",),
+    )
+    assert lowest(p_values) < 1e-10, p_values
+
+
+class Unnormalised(pgfa.BetaBernoulli):
+    """Forgets that the normaliser of the mass depends on alpha."""
+
+    def _log_target(self, owners, num_rows, alpha):
+        from scipy.special import betaln
+
+        a = alpha / self.num_features
+        return super()._log_target(owners, num_rows, alpha) + self.num_features * betaln(a, self.b)
+
+
+def test_a_dropped_normaliser_is_noticed():
+    p_values = joint_p_values(
+        template(),
+        Unnormalised(3, alpha_shape=2.0),
+        pgfa.DiscreteParticleFilter(3),
+        statistics,
+        num_replicates=4000,
+        num_rounds=8,
+        seed=11,
+        hide=HIDE,
+    )
+    assert lowest(p_values) < 1e-10, p_values

@@ -1,0 +1,254 @@
+"""The linear Gaussian model: density, parameter updates, prediction, hard cases, bad input."""
+
+from __future__ import annotations
+
+import numpy as np
+import pandas as pd
+import pytest
+from exactness import SIGNIFICANCE
+from scipy import stats
+
+import pgfa
+
+SAMPLERS = [pgfa.Gibbs(), pgfa.RowGibbs(), pgfa.ParticleGibbs(), pgfa.DiscreteParticleFilter()]
+
+
+def small_problem(seed=0, intercept=False):
+    rng = np.random.default_rng(seed)
+    Z = rng.integers(0, 2, size=(12, 3)).astype(np.uint8)
+    parameters = {"V": rng.normal(size=(3, 4)), "tau_v": 0.7, "tau_x": 2.5}
+    if intercept:
+        parameters["intercept"] = rng.normal(size=4)
+    X = Z @ parameters["V"] + parameters.get("intercept", 0.0) + rng.normal(size=(12, 4)) / np.sqrt(2.5)
+    X[rng.random(X.shape) < 0.2] = np.nan
+    X[3] = np.nan
+    return X, Z, parameters
+
+
+@pytest.mark.parametrize("intercept", [False, True])
+@pytest.mark.parametrize("prior", [pgfa.BetaBernoulli(3), pgfa.BetaBernoulli(3, a=0.5), pgfa.IndianBuffet()], ids=repr)
+def test_log_density_against_a_plain_formula(prior, intercept):
+    X, Z, parameters = small_problem(intercept=intercept)
+    model = pgfa.LinearGaussian(
+        X, intercept, tau_v_prior=(2.0, 3.0), tau_x_prior=(1.5, 0.5), intercept_prior=(0.3, 2.0)
+    )
+    chain = pgfa.Chain(model, prior, seed=0, state=pgfa.State(Z, 1.8, parameters))
+    V, tau_v, tau_x = parameters["V"], parameters["tau_v"], parameters["tau_x"]
+    expected = 0.0
+    for n in range(12):
+        for d in range(4):
+            if not np.isnan(X[n, d]):
+                mean = sum(Z[n, k] * V[k, d] for k in range(3))
+                mean += parameters["intercept"][d] if intercept else 0.0
+                expected += stats.norm.logpdf(X[n, d], mean, tau_x**-0.5)
+    expected += stats.norm.logpdf(V, 0.0, tau_v**-0.5).sum()
+    expected += stats.gamma.logpdf(tau_v, 2.0, scale=1 / 3.0) + stats.gamma.logpdf(tau_x, 1.5, scale=1 / 0.5)
+    if intercept:
+        expected += stats.norm.logpdf(parameters["intercept"], 0.3, 2.0**-0.5).sum()
+    expected += prior.log_prob(Z, 1.8)
+    if prior.has_concentration:
+        expected += stats.gamma.logpdf(1.8, 1.0)
+    assert chain.log_density() == pytest.approx(expected, rel=1e-12)
+
+
+@pytest.mark.parametrize("through", ["products", "residuals"])
+@pytest.mark.parametrize("intercept", [False, True])
+def test_row_views_agree_with_the_likelihood(through, intercept, monkeypatch):
+    """Flips, spawned particles and fresh starts all give the differences of the model's own log likelihood."""
+    import numba
+
+    from pgfa.models import linear_gaussian
+    from pgfa.rows import begin_row, flip, flipped, spawn, start
+
+    if through == "residuals":
+        monkeypatch.setattr(linear_gaussian, "_FEATURES_PER_DIMENSION", 0)
+    X, Z, parameters = small_problem(intercept=intercept)
+    X[5, :3] = np.nan  # mostly missing
+    model = pgfa.LinearGaussian(X, intercept)
+    rows = model.rows(Z, parameters)
+
+    @numba.njit
+    def evaluate(rows, n, z, k, block, children):
+        log_lik, out = np.empty(2), np.empty(2)
+        begin_row(rows, n)
+        log_lik[0] = start(rows, n, z, block)
+        sign = 1.0 - 2.0 * z[k]
+        flipped(rows, n, k, sign, block, log_lik, 1, out)
+        by_flip = out[0]
+        spawn(rows, n, k, sign, block, np.array([0, 0]), np.array([0, 1]), 2, children)
+        log_lik[1] = by_flip
+        flipped(rows, n, 0, 1.0 - 2.0 * z[0], children, log_lik, 2, out)
+        flip(rows, n, k, sign, block)
+        log_lik[0] = by_flip
+        back = np.empty(1)
+        flipped(rows, n, k, -sign, block, log_lik, 1, back)
+        return log_lik[0], by_flip, out[0], out[1], back[0]
+
+    for n in range(12):
+        for k in (1, 2):
+
+            def change(z, n=n):
+                changed = Z.copy()
+                changed[n] = z
+                return model.log_likelihood(changed, parameters) - model.log_likelihood(Z, parameters)
+
+            base = evaluate(rows, n, Z[n], k, rows.make_block(1), rows.make_block(2))
+            z_flip, z_other, z_both = Z[n].copy(), Z[n].copy(), Z[n].copy()
+            z_flip[k] ^= 1
+            z_other[0] ^= 1
+            z_both[k] ^= 1
+            z_both[0] ^= 1
+            origin = base[4]  # flipped and flipped back
+            assert base[1] - origin == pytest.approx(change(z_flip), abs=1e-9)
+            assert base[2] - origin == pytest.approx(change(z_other), abs=1e-9)
+            assert base[3] - origin == pytest.approx(change(z_both), abs=1e-9)
+
+
+@pytest.mark.parametrize("intercept", [False, True])
+def test_loadings_are_drawn_from_their_posterior(intercept):
+    """Moments of V (and the intercept) against the regression of each column on its observed rows."""
+    X, Z, parameters = small_problem(intercept=intercept)
+    prior_mean, prior_precision = 0.4, 1.5
+    model = pgfa.LinearGaussian(X, intercept, intercept_prior=(prior_mean, prior_precision))
+    rng = np.random.default_rng(1)
+    draws = []
+    for _ in range(20_000):
+        current = {
+            name: np.copy(value) if isinstance(value, np.ndarray) else value for name, value in parameters.items()
+        }
+        model.update_parameters(Z, current, rng, power=0.6)
+        draws.append(np.vstack([current["V"], current["intercept"]]) if intercept else current["V"])
+    draws = np.array(draws)
+    design = np.column_stack([Z, np.ones(12)]) if intercept else Z.astype(float)
+    precision = np.diag([0.7] * 3 + [prior_precision] * intercept)
+    pull = np.array([0.0] * 3 + [prior_precision * prior_mean] * intercept)
+    for d in range(4):
+        seen = ~np.isnan(X[:, d])
+        A = precision + 0.6 * 2.5 * design[seen].T @ design[seen]
+        mean = np.linalg.solve(A, pull + 0.6 * 2.5 * design[seen].T @ X[seen, d])
+        covariance = np.linalg.inv(A)
+        standardised = (draws[:, :, d] - mean) @ np.linalg.cholesky(A)
+        for column in standardised.T:
+            assert stats.kstest(column, "norm").pvalue > SIGNIFICANCE
+        assert np.cov(draws[:, :, d].T) == pytest.approx(covariance, abs=5 * covariance.max() / np.sqrt(20_000) * 1.5)
+
+
+def test_imputation_and_prediction():
+    rng = np.random.default_rng(2)
+    Z = rng.integers(0, 2, size=(200, 2)).astype(np.uint8)
+    V = np.array([[2.0, -1.0, 3.0], [0.0, 4.0, 1.0]])
+    complete = Z @ V + 0.1 * rng.normal(size=(200, 3))
+    X = complete.copy()
+    hidden = rng.random(X.shape) < 0.1
+    X[hidden] = np.nan
+    model = pgfa.LinearGaussian(X)
+    truth = pgfa.State(Z, 2.0, {"V": V, "tau_v": 0.2, "tau_x": 100.0})
+    chain = pgfa.Chain(model, pgfa.BetaBernoulli(2), seed=3, state=truth)
+    states = []
+    for _ in range(20):
+        chain.step()
+        states.append(chain.state)
+    filled = model.impute(states)
+    assert np.array_equal(filled[~hidden], X[~hidden])
+    assert np.sqrt(np.mean((filled[hidden] - complete[hidden]) ** 2)) < 0.2
+    replicated = model.posterior_predictive(states, rng=1)
+    assert replicated.shape == (20, 200, 3)
+    assert np.sqrt(np.mean((replicated - complete) ** 2)) < 0.3
+    assert np.array_equal(np.isnan(model.X), hidden)
+    with pytest.raises(ValueError, match="at least one state"):
+        model.impute([])
+
+
+def test_labels_of_a_table_are_kept():
+    table = pd.DataFrame({"u": [1.0, 2.0], "v": [np.nan, 3.0]}, index=["first", "second"])
+    model = pgfa.LinearGaussian(table)
+    assert model.row_labels == ["first", "second"]
+    assert model.column_labels == ["u", "v"]
+
+
+def test_the_callers_data_are_left_alone():
+    X = np.array([[1.0, np.nan], [2.0, 3.0]])
+    model = pgfa.LinearGaussian(X)
+    assert np.isnan(X[0, 1])
+    X[0, 0] = 77.0
+    assert model.X[0, 0] == 1.0
+
+
+HARD_CASES = {
+    "one row": np.array([[1.0, -2.0, 0.5]]),
+    "one column": np.linspace(-1, 1, 20)[:, np.newaxis],
+    "one entry": np.array([[0.3]]),
+    "large": 1e6 * np.random.default_rng(0).normal(size=(30, 3)),
+    "small": 1e-6 * np.random.default_rng(0).normal(size=(30, 3)),
+    "far from zero": 1e6 + np.random.default_rng(0).normal(size=(30, 3)),
+    "duplicate rows": np.repeat(np.random.default_rng(0).normal(size=(3, 4)), 10, axis=0),
+    "constant columns": np.column_stack([np.ones(25), np.zeros(25), np.random.default_rng(0).normal(size=25)]),
+    "rows missing": np.where(np.arange(40)[:, np.newaxis] < 2, np.nan, np.random.default_rng(0).normal(size=(40, 3))),
+    "a column missing": np.column_stack([np.full(20, np.nan), np.random.default_rng(0).normal(size=(20, 2))]),
+    "all missing": np.full((6, 3), np.nan),
+}
+
+
+@pytest.mark.parametrize("prior", [pgfa.BetaBernoulli(3), pgfa.IndianBuffet()], ids=repr)
+@pytest.mark.parametrize("name", HARD_CASES)
+def test_hard_cases_run_and_stay_finite(name, prior):
+    sampler = pgfa.Mixture([(1, sampler) for sampler in SAMPLERS])
+    chain = pgfa.Chain(pgfa.LinearGaussian(HARD_CASES[name], intercept=True), prior, sampler, seed=4)
+    for _ in range(20):
+        chain.step(2)
+        assert np.isfinite(chain.log_density())
+
+
+@pytest.mark.parametrize("sampler", SAMPLERS, ids=repr)
+def test_more_than_64_features(sampler):
+    rng = np.random.default_rng(1)
+    X = rng.normal(size=(15, 3))
+    sampler = pgfa.RowGibbs(8) if isinstance(sampler, pgfa.RowGibbs) else sampler
+    chain = pgfa.Chain(pgfa.LinearGaussian(X), pgfa.BetaBernoulli(100), sampler, seed=4)
+    with pytest.warns() if isinstance(sampler, pgfa.RowGibbs) else _no_warning():
+        chain.step(5)
+    assert np.isfinite(chain.log_density())
+    assert chain.state.Z.shape == (15, 100)
+
+
+def _no_warning():
+    import contextlib
+
+    return contextlib.nullcontext()
+
+
+def test_no_features_under_the_buffet():
+    X = np.random.default_rng(0).normal(size=(10, 2))
+    empty = pgfa.State(np.zeros((10, 0)), 0.5, {"V": np.zeros((0, 2)), "tau_v": 1.0, "tau_x": 1.0})
+    chain = pgfa.Chain(pgfa.LinearGaussian(X), pgfa.IndianBuffet(), seed=1, state=empty)
+    assert np.isfinite(chain.log_density())
+    seen = set()
+    for _ in range(200):
+        chain.step()
+        seen.add(chain.state.num_features)
+        assert np.isfinite(chain.log_density())
+    assert len(seen) > 1
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        ({"X": [1.0, 2.0]}, r"X must be a matrix \(two dimensions\), got shape \(2,\)"),
+        ({"X": np.zeros((0, 3))}, "X must have at least one row and one column"),
+        ({"X": np.zeros((3, 0))}, "X must have at least one row and one column"),
+        ({"X": [[1.0, np.inf]]}, "X has inf in row 0, column 1: expected a finite number or NaN"),
+        ({"X": [["a", "b"]]}, "X must hold numbers"),
+        ({"X": np.array([[1.0, "b"]], dtype=object)}, "row 0, column 1 is 'b'"),
+        ({"X": [[1.0], [1.0, 2.0]]}, "X must be a matrix of numbers"),
+        ({"X": [[1j]]}, "X must hold numbers"),
+        ({"X": [[1.0]], "intercept": "yes"}, "intercept must be True or False"),
+        ({"X": [[1.0]], "tau_v_prior": (0.0, 1.0)}, r"tau_v_prior\[0\] \(shape\) must be a positive"),
+        ({"X": [[1.0]], "tau_x_prior": (1.0, np.nan)}, r"tau_x_prior\[1\] \(rate\) must be a finite"),
+        ({"X": [[1.0]], "tau_x_prior": 3.0}, "tau_x_prior must be a pair"),
+        ({"X": [[1.0]], "intercept_prior": (0.0, -1.0)}, r"intercept_prior\[1\]"),
+        ({"X": [[1.0]], "singletons": "none"}, "singletons must be one of"),
+    ],
+)
+def test_bad_input(arguments, message):
+    with pytest.raises(ValueError, match=message):
+        pgfa.LinearGaussian(**arguments)
