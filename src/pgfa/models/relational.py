@@ -23,7 +23,7 @@ from pgfa.simulation import Simulation, simulator
 from pgfa.state import State
 
 #: Passes over the weights in one update: cheap beside the sweep over the rows, and the weights should keep up with it.
-_PASSES = 2
+_PASSES = 3
 
 
 class Relational(Model):

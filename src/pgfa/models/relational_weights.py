@@ -21,15 +21,19 @@ from pgfa.models.network import Groups, Network, make_groups
 from pgfa.vector_math import exp, log
 
 #: Newton steps are cut at this many standard deviations of the proposal, so that a chain far out finds its way back.
-_LONGEST_STEP = 2.5
+_LONGEST_STEP = 2.0
 
 
 class Cells(NamedTuple):
-    """Pairs of groups: known pairs of nodes, score, link probability and log(1 + e^score).
+    """Pairs of groups (g, h), at position ``g * size + h``: known pairs of nodes, score, link probability, softplus.
 
-    In a symmetric network the pair of groups (g, h) stands in row min(g, h), column max(g, h).
+    In a symmetric network only the pairs with g <= h are in use. The groups that own feature k are
+    ``owners[k, :num_owners[k]]``.
     """
 
+    vectors: NDArray[np.uint8]
+    owners: NDArray[np.int64]
+    num_owners: NDArray[np.int64]
     known: NDArray[np.float64]
     score: NDArray[np.float64]
     probability: NDArray[np.float64]
@@ -39,60 +43,75 @@ class Cells(NamedTuple):
 def make_cells(network: Network, groups: Groups, V: Any, bias: float, symmetric: bool) -> Cells:
     """Count the pairs of nodes between groups, and score them."""
     size = int(groups.top[0])
-    cells = Cells(*(np.zeros((size, size)) for _ in Cells._fields))
+    vectors = groups.vectors[:size]
+    cells = Cells(
+        vectors,
+        np.empty((V.shape[0], size), dtype=np.int64),
+        np.zeros(V.shape[0], dtype=np.int64),
+        *np.zeros((4, size * size)),
+    )
+    _list_owners(cells)
     _count_pairs(network, groups, symmetric, cells.known)
-    _score_cells(groups, V, bias, cells)
+    _score_cells(cells, V, bias, np.empty(V.shape[0]))
     return cells
 
 
-@compiled
+@compiled(allocates=False)
+def _list_owners(cells):  # type: ignore[no-untyped-def]
+    for g in range(cells.vectors.shape[0]):
+        for k in range(cells.vectors.shape[1]):
+            if cells.vectors[g, k] == 1:
+                cells.owners[k, cells.num_owners[k]] = g
+                cells.num_owners[k] += 1
+
+
+@compiled(allocates=False)
 def _count_pairs(network, groups, symmetric, known):  # type: ignore[no-untyped-def]
-    size = known.shape[0]
+    size = groups.top[0]
     group_of = groups.group_of
     for g in range(size):
         for h in range(size):
-            if not symmetric:
-                known[g, h] = groups.members[g] * groups.members[h]
-            elif g < h:
-                known[g, h] = groups.members[g] * groups.members[h]
+            if not symmetric or g < h:
+                known[g * size + h] = groups.members[g] * groups.members[h]
             elif g == h:
-                known[g, h] = groups.members[g] * (groups.members[g] + 1) // 2
+                known[g * size + h] = groups.members[g] * (groups.members[g] + 1) // 2
     for n in range(group_of.size):
         g = group_of[n]
         if network.diagonal[n] < 0:
-            known[g, g] -= 1.0
+            known[g * size + g] -= 1.0
         for i in range(network.hole_start[0, n], network.hole_start[0, n + 1]):
             other = network.holes[i]
             h = group_of[other]
             if not symmetric:
-                known[g, h] -= 1.0
+                known[g * size + h] -= 1.0
             elif n < other:
-                known[min(g, h), max(g, h)] -= 1.0
+                known[min(g, h) * size + max(g, h)] -= 1.0
 
 
-@compiled
-def _score_cells(groups, V, bias, cells):  # type: ignore[no-untyped-def]
-    size = cells.known.shape[0]
-    num_features = V.shape[0]
-    towards = np.empty(num_features)
+@compiled(liberty="arithmetic", allocates=False)
+def _score_cells(cells, V, bias, towards):  # type: ignore[no-untyped-def]
+    size, num_features = cells.vectors.shape
     for h in range(size):
         for k in range(num_features):
             towards[k] = 0.0
             for j in range(num_features):
-                if groups.vectors[h, j] == 1:
-                    towards[k] += V[k, j]
+                towards[k] += V[k, j] * cells.vectors[h, j]
         for g in range(size):
             score = bias
             for k in range(num_features):
-                if groups.vectors[g, k] == 1:
-                    score += towards[k]
-            cells.score[g, h] = score
-    for g in range(size):
-        for h in range(size):
-            s = cells.score[g, h]
-            e = exp(-abs(s))
-            cells.probability[g, h] = (1.0 if s >= 0.0 else e) / (1.0 + e)
-            cells.softplus[g, h] = max(s, 0.0) + log(1.0 + e)
+                score += towards[k] * cells.vectors[g, k]
+            cells.score[g * size + h] = score
+    _link(cells.score, size * size, cells.probability, cells.softplus)
+
+
+@compiled(liberty="arithmetic", allocates=False)
+def _link(score, count, probability, softplus):  # type: ignore[no-untyped-def]
+    """1 / (1 + e^-s) and log(1 + e^s)."""
+    for c in range(count):
+        s = score[c]
+        e = exp(-abs(s))
+        probability[c] = (1.0 if s >= 0.0 else e) / (1.0 + e)
+        softplus[c] = max(s, 0.0) + log(1.0 + e)
 
 
 @compiled
@@ -130,31 +149,35 @@ def count_links(network, Z, symmetric, links):  # type: ignore[no-untyped-def]
     return total
 
 
-@compiled
-def list_cells(groups, known, k, j, symmetric, index, times):  # type: ignore[no-untyped-def]
-    """List the cells whose score holds weight (k, j), and how many times; returns their number."""
-    size = known.shape[0]
+@compiled(allocates=False)
+def list_cells(cells, k, j, symmetric, index, times):  # type: ignore[no-untyped-def]
+    """List the cells with known pairs whose score holds weight (k, j), and how many times; returns their number."""
+    size = cells.vectors.shape[0]
     count = 0
-    for g in range(size):
-        owns_k = groups.vectors[g, k]
-        owns_j = groups.vectors[g, j]
-        if owns_k == 0 and (not symmetric or owns_j == 0):
-            continue
-        for h in range(g if symmetric else 0, size):
-            held = owns_k * groups.vectors[h, j]
-            if symmetric and k != j:
-                held += owns_j * groups.vectors[h, k]
-            if held > 0 and known[g, h] > 0.0:
-                index[count] = g * size + h
+    for a in range(cells.num_owners[k]):
+        g = cells.owners[k, a]
+        for b in range(cells.num_owners[j]):
+            h = cells.owners[j, b]
+            cell = g * size + h
+            held = 1.0
+            if symmetric:
+                is_mutual = cells.vectors[h, k] == 1 and cells.vectors[g, j] == 1
+                if g > h and is_mutual:
+                    continue  # met as (h, g)
+                if g > h:
+                    cell = h * size + g
+                elif is_mutual and k != j:
+                    held = 2.0
+            if cells.known[cell] > 0.0:
+                index[count] = cell
                 times[count] = held
                 count += 1
     return count
 
 
-@compiled(liberty="arithmetic")
-def _slope_and_curvature(cells, index, times, count):  # type: ignore[no-untyped-def]
+@compiled(liberty="arithmetic", allocates=False)
+def _slope_and_curvature(known, probability, index, times, count):  # type: ignore[no-untyped-def]
     """Sums of known * times * p and known * times^2 * p (1 - p)."""
-    known, probability = cells.known.ravel(), cells.probability.ravel()
     slope = 0.0
     curvature = 0.0
     for c in range(count):
@@ -165,88 +188,82 @@ def _slope_and_curvature(cells, index, times, count):  # type: ignore[no-untyped
     return slope, curvature
 
 
-@compiled(liberty="arithmetic")
-def _evaluate(cells, index, times, count, step, work):  # type: ignore[no-untyped-def]
-    """The same, and the change of the sum of log(1 + e^score), after a step; new values of the cells go to `work`."""
-    known, score, softplus = cells.known.ravel(), cells.score.ravel(), cells.softplus.ravel()
+@compiled(liberty="arithmetic", allocates=False)
+def _evaluate(cells, index, times, count, step, new):  # type: ignore[no-untyped-def]
+    """The same, and the change of the sum of log(1 + e^score), after a step; what the cells would hold goes to `new`."""
     for c in range(count):
-        work[0, c] = score[index[c]] + step * times[c]
+        new[0, c] = cells.score[index[c]] + step * times[c]
+    _link(new[0], count, new[1], new[2])
     slope = 0.0
     curvature = 0.0
     change = 0.0
     for c in range(count):
-        s = work[0, c]
-        e = exp(-abs(s))
-        p = (1.0 if s >= 0.0 else e) / (1.0 + e)
-        f = max(s, 0.0) + log(1.0 + e)
-        work[1, c] = p
-        work[2, c] = f
-    for c in range(count):
-        term = known[index[c]] * times[c] * work[1, c]
+        known = cells.known[index[c]]
+        term = known * times[c] * new[1, c]
         slope += term
-        curvature += term * times[c] * (1.0 - work[1, c])
-        change += known[index[c]] * (work[2, c] - softplus[index[c]])
+        curvature += term * times[c] * (1.0 - new[1, c])
+        change += known * (new[2, c] - cells.softplus[index[c]])
     return slope, curvature, change
 
 
-@compiled
-def _cut(step, scale):  # type: ignore[no-untyped-def]
-    return min(max(step, -_LONGEST_STEP * scale), _LONGEST_STEP * scale)
+@compiled(allocates=False)
+def _drift(value, links, slope, mean, precision, power, curvature):  # type: ignore[no-untyped-def]
+    """The Newton step from a value, and the curvature of the log density there."""
+    h = precision + power * curvature
+    step = (power * (links - slope) - precision * (value - mean)) / h
+    longest = _LONGEST_STEP / np.sqrt(h)
+    return min(max(step, -longest), longest), h
 
 
-@compiled
-def _move(cells, index, times, count, value, links, mean, precision, power, work, rng):  # type: ignore[no-untyped-def]
+@compiled(allocates=False)
+def _move(cells, index, times, count, value, links, mean, precision, power, new, rng):  # type: ignore[no-untyped-def]
     """One Metropolis-Hastings step for a weight or the bias; returns its new value.
 
     Its prior is Normal(mean, precision) and `links` is the derivative of the sum of the scores of linked pairs.
     """
-    slope, curvature = _slope_and_curvature(cells, index, times, count)
-    h = precision + power * curvature
-    drift = _cut((power * (links - slope) - precision * (value - mean)) / h, 1.0 / np.sqrt(h))
+    if count == 0:
+        return mean + rng.standard_normal() / np.sqrt(precision)
+    slope, curvature = _slope_and_curvature(cells.known, cells.probability, index, times, count)
+    drift, h = _drift(value, links, slope, mean, precision, power, curvature)
     noise = rng.standard_normal()
     step = drift + noise / np.sqrt(h)
     proposal = value + step
 
-    slope, curvature, change = _evaluate(cells, index, times, count, step, work)
-    h_back = precision + power * curvature
-    drift_back = _cut((power * (links - slope) - precision * (proposal - mean)) / h_back, 1.0 / np.sqrt(h_back))
+    slope, curvature, change = _evaluate(cells, index, times, count, step, new)
+    drift_back, h_back = _drift(proposal, links, slope, mean, precision, power, curvature)
     log_ratio = power * (links * step - change)
     log_ratio -= 0.5 * precision * ((proposal - mean) ** 2 - (value - mean) ** 2)
     log_ratio += 0.5 * np.log(h_back / h) - 0.5 * h_back * (step + drift_back) ** 2 + 0.5 * noise**2
     if np.log(rng.random()) >= log_ratio:
         return value
-    score, probability, softplus = cells.score.ravel(), cells.probability.ravel(), cells.softplus.ravel()
     for c in range(count):
-        score[index[c]] = work[0, c]
-        probability[index[c]] = work[1, c]
-        softplus[index[c]] = work[2, c]
+        cells.score[index[c]] = new[0, c]
+        cells.probability[index[c]] = new[1, c]
+        cells.softplus[index[c]] = new[2, c]
     return proposal
 
 
 @compiled
 def _move_all(
-    cells, groups, V, tau, bias, links, num_links, power, symmetric, has_bias, bias_mean, bias_precision, sweeps, rng
+    cells, V, tau, bias, links, num_links, power, symmetric, has_bias, bias_mean, bias_precision, passes, rng
 ):  # type: ignore[no-untyped-def]
-    size = cells.known.shape[0]
     num_features = V.shape[0]
-    index = np.empty(size * size, dtype=np.int64)
-    times = np.empty(size * size)
-    work = np.empty((3, size * size))
-    for _ in range(sweeps):
+    index = np.empty(cells.known.size, dtype=np.int64)
+    times = np.ones(cells.known.size)
+    new = np.empty((3, cells.known.size))
+    for _ in range(passes):
         if has_bias:
             count = 0
-            for cell in range(size * size):
-                if cells.known[cell // size, cell % size] > 0.0:
+            for cell in range(cells.known.size):
+                if cells.known[cell] > 0.0:
                     index[count] = cell
                     times[count] = 1.0
                     count += 1
-            bias = _move(
-                cells, index, times, count, bias, num_links, bias_mean, bias_precision, power, work, rng
-            )
+            bias = _move(cells, index, times, count, bias, num_links, bias_mean, bias_precision, power, new, rng)
         for k in range(num_features):
             for j in range(k if symmetric else 0, num_features):
-                count = list_cells(groups, cells.known, k, j, symmetric, index, times)
-                V[k, j] = _move(cells, index, times, count, V[k, j], links[k, j], 0.0, tau, power, work, rng)
+                count = list_cells(cells, k, j, symmetric, index, times)
+                V[k, j] = _move(cells, index, times, count, V[k, j], links[k, j], 0.0, tau, power, new, rng)
                 if symmetric:
                     V[j, k] = V[k, j]
     return bias
@@ -261,7 +278,7 @@ def move_weights(
     symmetric: bool,
     bias_prior: tuple[float, float] | None,
     power: float,
-    sweeps: int,
+    passes: int,
     rng: np.random.Generator,
 ) -> float:
     """Move every weight, in place, and the bias if it has a prior (mean and precision); returns the bias."""
@@ -272,8 +289,8 @@ def move_weights(
     mean, precision = (0.0, 1.0) if bias_prior is None else bias_prior
     return float(
         _move_all(
-            cells, groups, V, tau, bias, links, float(num_links), power, symmetric, bias_prior is not None, mean, precision,
-            sweeps, rng,
+            cells, V, tau, bias, links, float(num_links), power, symmetric, bias_prior is not None, mean, precision,
+            passes, rng,
         )
     )  # fmt: skip
 
