@@ -16,6 +16,7 @@ from pgfa.link_prediction import LinkPrediction
 from pgfa.models.base import Model, Parameters
 from pgfa.models.edges import adjacency_from_edges, edges_of_graph
 from pgfa.models.network import dense, make_network
+from pgfa.models import relational_singletons  # noqa: F401  (adds births and deaths to the row view)
 from pgfa.models.relational_rows import LinkRows, link_rows
 from pgfa.models.relational_weights import move_weights, sum_of_log_likelihoods
 from pgfa.priors.base import Prior
@@ -47,6 +48,9 @@ class Relational(Model):
         Shape and rate of the Gamma prior of tau.
     bias_prior
         Mean and precision of the Normal prior of the bias.
+    singletons
+        How the weights of features of a single node are proposed under the Indian buffet process: ``"fitted"`` to the
+        links of that node, or from their ``"prior"`` as in the paper, which is rarely accepted and kept for comparison.
 
     See Also
     --------
@@ -81,12 +85,14 @@ class Relational(Model):
         *,
         tau_prior: tuple[float, float] = (1.0, 1.0),
         bias_prior: tuple[float, float] = (0.0, 0.1),
+        singletons: str = "fitted",
     ) -> None:
         self.symmetric = checks.truth("symmetric", symmetric)
         self.self_links = checks.truth("self_links", self_links)
         self.bias = checks.truth("bias", bias)
         self.tau_prior = checks.gamma_prior("tau_prior", tau_prior)
         self.bias_prior = checks.normal_prior("bias_prior", bias_prior)
+        self.singletons = checks.one_of("singletons", singletons, ("fitted", "prior"))
         self.row_labels = _labels_of(X)
         matrix = _check_adjacency(X, self.symmetric, self.self_links)
         self._network = make_network(matrix, self.symmetric)
@@ -240,8 +246,9 @@ class Relational(Model):
 
     def rows(self, Z: NDArray[np.uint8], parameters: Parameters) -> LinkRows:
         return link_rows(
-            self._network, Z, parameters["V"], float(parameters["tau"]), self._bias_of(parameters), self.symmetric
-        )
+            self._network, Z, parameters["V"], float(parameters["tau"]), self._bias_of(parameters), self.symmetric,
+            fitted_singletons=self.singletons == "fitted",
+        )  # fmt: skip
 
     def update_parameters(
         self,
@@ -309,7 +316,7 @@ class Relational(Model):
         return Relational(data, **self._settings())
 
     def _settings(self) -> dict[str, Any]:
-        names = ("symmetric", "self_links", "bias", "tau_prior", "bias_prior")
+        names = ("symmetric", "self_links", "bias", "tau_prior", "bias_prior", "singletons")
         return {name: getattr(self, name) for name in names}
 
     def coords(self) -> dict[str, list[Any]]:

@@ -58,6 +58,7 @@ class LinkRows(NamedTuple):
     bias: float
     symmetric: bool
     grouped: bool
+    fitted_singletons: bool
     groups: Groups
     scores: NDArray[np.float64]
     up: NDArray[np.float64]
@@ -71,6 +72,11 @@ class LinkRows(NamedTuple):
     linked_owners: NDArray[np.float64]
     mode: NDArray[np.int64]
     columns: NDArray[np.int64]
+    #: Memory for births and deaths.
+    fit_mean: NDArray[np.float64]
+    fit_slope: NDArray[np.float64]
+    fit_step: NDArray[np.float64]
+    fit_factor: NDArray[np.float64]
 
     def make_block(self, num_particles: int) -> Any:
         return Predictors(
@@ -84,7 +90,15 @@ NODES_PER_GROUP = 5.0
 
 
 def link_rows(
-    network: Network, Z: Any, V: Any, tau: float, bias: float, symmetric: bool, grouped: bool | None = None
+    network: Network,
+    Z: Any,
+    V: Any,
+    tau: float,
+    bias: float,
+    symmetric: bool,
+    *,
+    fitted_singletons: bool = True,
+    grouped: bool | None = None,
 ) -> LinkRows:
     """The rows of a network for these parameters; whether nodes are grouped is decided by their number unless given."""
     num_nodes, num_features = Z.shape
@@ -97,7 +111,7 @@ def link_rows(
     columns = _columns_for(num_directions * num_nodes)
     shape = (num_features, LANES, columns)
     rows = LinkRows(
-        network, V, tau, bias, symmetric, grouped, groups,
+        network, V, tau, bias, symmetric, bool(grouped), fitted_singletons, groups,
         scores=np.zeros(shape),
         up=np.ones(shape),
         down=np.ones(shape),
@@ -108,6 +122,10 @@ def link_rows(
         linked_owners=np.zeros((2, num_features)),
         mode=np.zeros(1, dtype=np.int64),
         columns=np.zeros(1, dtype=np.int64),
+        fit_mean=np.zeros(num_features),
+        fit_slope=np.zeros(num_features),
+        fit_step=np.zeros(num_features),
+        fit_factor=np.zeros((num_features, num_features)),
     )  # fmt: skip
     _store_all(rows)
     return rows
@@ -196,7 +214,6 @@ def _end_row(rows, n, z):  # type: ignore[no-untyped-def]
 
 @implements(draw_feature, LinkRows, allocates=False)
 def _draw_feature(rows, k, rng):  # type: ignore[no-untyped-def]
-    """Nobody owns feature k, so that only its own line of the tables changes."""
     V = rows.V
     scale = 1.0 / np.sqrt(rows.tau)
     for j in range(V.shape[0]):
@@ -205,6 +222,12 @@ def _draw_feature(rows, k, rng):  # type: ignore[no-untyped-def]
             V[j, k] = V[k, j]
         elif j != k:
             V[j, k] = scale * rng.standard_normal()
+    store_feature(rows, k)
+
+
+@compiled(allocates=False)
+def store_feature(rows, k):  # type: ignore[no-untyped-def]
+    """Take note of new weights of feature k, which nobody owns: only its own line of the tables changes."""
     num_directions = rows.highest.shape[1]
     for group in range(rows.groups.top[0]):
         for direction in range(num_directions):
