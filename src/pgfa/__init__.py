@@ -13,6 +13,7 @@ __version__ = "0.1.0"
 _PUBLIC = {
     "BetaBernoulli": "pgfa.priors",
     "Chain": "pgfa.inference",
+    "ColumnBlock": "pgfa.samplers",
     "DiscreteParticleFilter": "pgfa.samplers",
     "Gibbs": "pgfa.samplers",
     "IndianBuffet": "pgfa.priors",
@@ -24,6 +25,9 @@ _PUBLIC = {
     "Simulation": "pgfa.simulation",
     "State": "pgfa.state",
     "simulate": "pgfa.simulation",
+    "diagnose": "pgfa.inference.diagnostics",
+    "resume": "pgfa.inference.sampling",
+    "sample": "pgfa.inference.sampling",
     "standardise": "pgfa.preprocessing",
 }
 
@@ -36,11 +40,15 @@ if TYPE_CHECKING:
     from pgfa import metrics as metrics
     from pgfa import plots as plots
     from pgfa.inference import Chain as Chain
+    from pgfa.inference.diagnostics import diagnose as diagnose
+    from pgfa.inference.sampling import resume as resume
+    from pgfa.inference.sampling import sample as sample
     from pgfa.models import LinearGaussian as LinearGaussian
     from pgfa.models import Relational as Relational
     from pgfa.preprocessing import standardise as standardise
     from pgfa.priors import BetaBernoulli as BetaBernoulli
     from pgfa.priors import IndianBuffet as IndianBuffet
+    from pgfa.samplers import ColumnBlock as ColumnBlock
     from pgfa.samplers import DiscreteParticleFilter as DiscreteParticleFilter
     from pgfa.samplers import Gibbs as Gibbs
     from pgfa.samplers import Mixture as Mixture

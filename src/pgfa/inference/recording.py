@@ -50,7 +50,9 @@ class Recorder:
             rates[f"acceptance_{name}"] = (accepted - before[0]) / num_proposed if num_proposed else np.nan
         self._seen = tallies
         self._states.append(state)
-        self._stats.append({"lp": chain.log_density(), "time": seconds, "shared_features": shared, **rates})
+        used = int(np.count_nonzero(state.Z.any(axis=0)))
+        numbers = {"lp": chain.log_density(), "time": seconds, "used_features": used, "shared_features": shared}
+        self._stats.append(numbers | rates)
 
     @staticmethod
     def _tallies(chain: Chain) -> dict[str, tuple[int, int]]:
@@ -86,7 +88,8 @@ def stack_padded(values: list[Any], axes: tuple[int, ...], width: int) -> NDArra
     shape = [width if axis in axes else size for axis, size in enumerate(first.shape)]
     stacked = np.full((len(values), *shape), np.nan if first.dtype.kind == "f" else 0, dtype=first.dtype)
     for i, value in enumerate(values):
-        stacked[(i, *(slice(0, size) for size in np.shape(value)))] = value
+        corner: tuple[Any, ...] = (i, *(slice(0, size) for size in np.shape(value)))
+        stacked[corner] = value
     return stacked
 
 

@@ -1,0 +1,137 @@
+"""One chain of a run, from its start or its last snapshot to its end."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from pgfa.inference.chain import Chain
+from pgfa.inference.recording import Recorder, Segment, watched_pairs
+from pgfa.inference.warmup import power_at
+from pgfa.models.base import Model
+from pgfa.priors.base import Prior
+from pgfa.samplers.base import RowSampler
+from pgfa.samplers.column_block import ColumnBlock
+from pgfa.state import State
+from pgfa.storage.store import RunStore
+
+
+@dataclass(frozen=True)
+class Plan:
+    """What every chain of a run does."""
+
+    prior: Prior
+    sampler: RowSampler
+    column_moves: tuple[ColumnBlock, ...]
+    draws: int
+    warmup: int
+    thin: int
+    annealed_share: float
+    save_warmup: bool
+    checkpoint: str | None
+    checkpoint_interval: float
+
+    @property
+    def num_iterations(self) -> int:
+        return self.warmup + self.draws * self.thin
+
+
+@dataclass
+class Progress:
+    """Where a chain stands, for those who watch."""
+
+    iteration: int = 0
+    log_density: float = float("nan")
+    num_features: int = 0
+    iterations_per_second: float = float("nan")
+    is_done: bool = False
+
+
+@dataclass
+class ChainResult:
+    """Draws of one chain in segments; where the run is stored, the segments are on disk and these lists are empty."""
+
+    warmup_segments: list[Segment]
+    segments: list[Segment]
+
+
+#: Seconds between looks at the log density for the progress display.
+_LOOK = 0.5
+
+
+def run_chain(
+    model: Model,
+    plan: Plan,
+    index: int,
+    seed: np.random.SeedSequence,
+    initial: State | None,
+    *,
+    progress: Progress | None = None,
+    should_stop: Callable[[], bool] = lambda: False,
+) -> ChainResult:
+    """Run one chain to its end, or until told to stop; from its last snapshot where there is one."""
+    progress = progress or Progress()
+    chain = Chain(model, plan.prior, plan.sampler, seed=seed, state=initial, column_moves=plan.column_moves)
+    recorder = Recorder(chain, watched_pairs(model.num_rows))
+    result = ChainResult([], [])
+    store = RunStore(plan.checkpoint) if plan.checkpoint else None
+    num_segments, seconds_before = 0, 0.0
+    if store is not None and (snapshot := store.load_snapshot(index)) is not None:
+        num_segments, words, arrays = snapshot
+        chain.restore(words["chain"], arrays)
+        seconds_before = words["seconds"]
+        store.drop_after(index, num_segments)
+        recorder = Recorder(chain, watched_pairs(model.num_rows))
+
+    started = last_look = last_save = time.perf_counter()
+    first_iteration = chain.num_iterations
+
+    def save() -> None:
+        nonlocal num_segments, last_save
+        is_warmup = chain.num_iterations <= plan.warmup
+        if len(recorder):
+            segment = recorder.take()
+            if store is not None:
+                store.add_segment(index, num_segments, segment | {"is_warmup": np.array(is_warmup)})
+                num_segments += 1
+            else:
+                (result.warmup_segments if is_warmup else result.segments).append(segment)
+        if store is not None:
+            words, arrays = chain.snapshot()
+            seconds = seconds_before + time.perf_counter() - started
+            store.save_snapshot(index, num_segments, {"chain": words, "seconds": seconds}, arrays)
+        last_save = time.perf_counter()
+
+    while chain.num_iterations < plan.num_iterations and not should_stop():
+        iteration = chain.num_iterations
+        is_warmup = iteration < plan.warmup
+        chain.step(warmup=is_warmup, power=power_at(iteration, plan.warmup, plan.annealed_share))
+        now = time.perf_counter()
+        since_warmup = chain.num_iterations - plan.warmup
+        if (is_warmup and plan.save_warmup) or (not is_warmup and since_warmup % plan.thin == 0):
+            recorder.add(chain, seconds_before + now - started)
+        progress.iteration = chain.num_iterations
+        if now - last_look > _LOOK:
+            last_look = now
+            progress.log_density = chain.log_density()
+            progress.num_features = int(np.count_nonzero(chain._state.Z.any(axis=0)))
+            progress.iterations_per_second = (chain.num_iterations - first_iteration) / (now - started)
+        # A segment holds either warm-up or draws, so the end of the warm-up is always saved.
+        if chain.num_iterations == plan.warmup or (store is not None and now - last_save > plan.checkpoint_interval):
+            save()
+    save()
+    progress.log_density = chain.log_density()
+    progress.num_features = int(np.count_nonzero(chain._state.Z.any(axis=0)))
+    progress.iterations_per_second = (chain.num_iterations - first_iteration) / max(time.perf_counter() - started, 1e-9)
+    progress.is_done = True
+    return result
+
+
+def finished_iterations(store: RunStore, index: int) -> int:
+    """How many iterations of a chain are saved."""
+    snapshot: Any = store.load_snapshot(index)
+    return 0 if snapshot is None else int(snapshot[1]["chain"]["num_iterations"])

@@ -1,0 +1,431 @@
+"""Many chains: reproducible, resumable, interruptible, diagnosed."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import shutil
+import signal
+import subprocess
+import sys
+import time
+import warnings
+
+import numpy as np
+import pytest
+import xarray as xr
+
+import pgfa
+from pgfa.inference.diagnostics import DiagnosticWarning, complaints
+from pgfa.inference.run import run_chain
+from pgfa.inference.warmup import power_at
+from pgfa.storage import StoreError
+
+MODEL = pgfa.simulate(
+    "linear-gaussian", pgfa.BetaBernoulli(3), rng=np.random.default_rng(0), num_rows=40, num_columns=4
+).model
+QUIET = {"progress": False, "check": False}
+SHORT = {"draws": 12, "warmup": 8, "chains": 3, "seed": 1, **QUIET}
+PRIORS = [pgfa.BetaBernoulli(3), pgfa.IndianBuffet()]
+
+
+def assert_same_draws(first: xr.DataTree, second: xr.DataTree) -> None:
+    assert set(first["posterior"].data_vars) == set(second["posterior"].data_vars)
+    for name in first["posterior"].data_vars:
+        xr.testing.assert_identical(
+            first["posterior"][name].drop_attrs().load(), second["posterior"][name].drop_attrs().load()
+        )
+    xr.testing.assert_equal(first["sample_stats"]["lp"], second["sample_stats"]["lp"])
+
+
+@pytest.mark.parametrize("prior", PRIORS, ids=repr)
+def test_draws_depend_on_the_seed_alone(prior, tmp_path):
+    reference = pgfa.sample(MODEL, prior, cores=1, **SHORT)
+    assert_same_draws(reference, pgfa.sample(MODEL, prior, cores=3, **SHORT))
+    stored = pgfa.sample(MODEL, prior, checkpoint=tmp_path / "run", checkpoint_interval=0.0, **SHORT)
+    assert_same_draws(reference, stored)
+    other = pgfa.sample(MODEL, prior, **{**SHORT, "seed": 2})
+    assert not np.array_equal(reference["sample_stats"]["lp"], other["sample_stats"]["lp"])
+    chains = reference["sample_stats"]["lp"].values
+    assert not np.array_equal(chains[0], chains[1])
+
+
+def test_the_tree_has_the_schema_of_arviz():
+    import arviz_stats
+
+    fit = pgfa.sample(MODEL, pgfa.IndianBuffet(), save_warmup=True, **SHORT)
+    assert {"posterior", "sample_stats", "observed_data", "constant_data", "warmup_posterior"} <= set(fit.children)
+    posterior = fit["posterior"]
+    width = int(posterior["num_features"].max())
+    assert dict(posterior["Z"].sizes) == {"chain": 3, "draw": 12, "row": 40, "feature": width}
+    assert posterior["Z"].dtype == np.uint8
+    assert dict(posterior["V"].sizes) == {"chain": 3, "draw": 12, "feature": width, "column": 4}
+    absent = np.arange(width) >= posterior["num_features"].values[..., np.newaxis]
+    assert np.array_equal(np.isnan(posterior["V"].values).all(axis=-1), absent)
+    assert not posterior["Z"].values.transpose(0, 1, 3, 2)[absent].any()
+    assert fit["warmup_posterior"].sizes["draw"] == 8
+    assert np.array_equal(np.isnan(fit["observed_data"]["X"]), MODEL.missing)
+    assert json.loads(fit.attrs["settings"])["seed"] == 1
+    assert "alpha" in arviz_stats.summary(fit, var_names=["alpha"]).index
+
+
+def test_thinning_keeps_every_other_iteration():
+    dense = pgfa.sample(MODEL, PRIORS[0], **{**SHORT, "draws": 20})
+    thin = pgfa.sample(MODEL, PRIORS[0], thin=2, **{**SHORT, "draws": 10})
+    assert np.array_equal(dense["posterior"]["Z"][:, 1::2], thin["posterior"]["Z"])
+
+
+def test_labels_survive():
+    import pandas as pd
+
+    table = pd.DataFrame(MODEL.X, index=[f"mouse {n}" for n in range(40)], columns=list("abcd"))
+    fit = pgfa.sample(pgfa.LinearGaussian(table), PRIORS[0], **SHORT)
+    assert fit["posterior"]["row"].values[7] == "mouse 7"
+    assert fit["posterior"]["V"].sel(column="c").shape == (3, 12, 3)
+
+
+def test_initial_states():
+    state = pgfa.Chain(MODEL, PRIORS[0], seed=9).state
+    same = pgfa.sample(MODEL, PRIORS[0], initial=state, **SHORT)
+    each = pgfa.sample(MODEL, PRIORS[0], initial=[state] * 3, **SHORT)
+    assert_same_draws(same, each)
+    with pytest.raises(ValueError, match="one State for each of the 3 chains, got 2"):
+        pgfa.sample(MODEL, PRIORS[0], initial=[state] * 2, **SHORT)
+
+
+# --- warm-up --------------------------------------------------------------------------------------------------------
+
+
+def test_the_power_rises_and_stays_at_one():
+    powers = [power_at(i, 100, 0.6) for i in range(110)]
+    assert powers[0] < 0.02 and powers[59] < 1.0 and set(powers[60:]) == {1.0}
+    assert np.all(np.diff(powers) >= 0)
+    assert {power_at(i, 100, 0.0) for i in range(5)} == {1.0}
+    assert power_at(0, 0, 0.6) == 1.0
+
+
+def test_annealing_can_be_turned_off_and_matters():
+    on, off = (pgfa.sample(MODEL, PRIORS[0], anneal=anneal, **SHORT) for anneal in (True, False))
+    assert not np.array_equal(on["sample_stats"]["lp"], off["sample_stats"]["lp"])
+
+
+# --- stores ---------------------------------------------------------------------------------------------------------
+
+
+class Died(Exception):
+    pass
+
+
+@pytest.mark.parametrize("prior", PRIORS, ids=repr)
+@pytest.mark.parametrize("deaths", [[3], [8], [9, 14], [17, 18]])
+def test_resumption_equals_the_uninterrupted_run(prior, deaths, tmp_path, monkeypatch):
+    """Chains that die after some iterations, with whatever they had saved by then."""
+    from pgfa.inference import sampling
+
+    reference = pgfa.sample(MODEL, prior, **SHORT)
+    path = tmp_path / "run"
+    options = {**SHORT, "checkpoint": path, "checkpoint_interval": 0.0}
+    alive = sampling.run_chain
+
+    def mortal(deadline):
+        def run(model, plan, index, *arguments, progress, **keywords):
+            def should_stop():
+                if progress.iteration >= deadline + index:
+                    raise Died
+                return False
+
+            return run_chain(model, plan, index, *arguments, progress=progress, should_stop=should_stop)
+
+        return run
+
+    for i, deadline in enumerate(deaths):
+        monkeypatch.setattr(sampling, "run_chain", mortal(deadline))
+        with contextlib.suppress(Died):
+            pgfa.sample(MODEL, prior, **options) if i == 0 else pgfa.resume(path, **QUIET)
+    monkeypatch.setattr(sampling, "run_chain", alive)
+    assert_same_draws(reference, pgfa.resume(path, **QUIET))
+    monkeypatch.setattr(sampling, "run_chain", None)
+    assert_same_draws(reference, pgfa.resume(path, **QUIET))  # finished: only read
+
+
+def test_an_initial_state_is_stored(tmp_path, monkeypatch):
+    state = pgfa.Chain(MODEL, PRIORS[0], seed=9).state
+    reference = pgfa.sample(MODEL, PRIORS[0], initial=state, **SHORT)
+    path = tmp_path / "run"
+    pgfa.sample(MODEL, PRIORS[0], initial=state, checkpoint=path, **SHORT)
+    for chain in path.glob("chain-*"):
+        shutil.rmtree(chain)
+    assert_same_draws(reference, pgfa.resume(path, **QUIET))
+
+
+SCRIPT = """
+import sys, numpy as np, pgfa X = np.random.default_rng(0).normal(size=(300, 6)) pgfa.sample(pgfa.LinearGaussian(X),
+pgfa.IndianBuffet(), draws=400, warmup=100, chains=2, seed=3, progress=False, check=False,
+            checkpoint=sys.argv[1] or None, checkpoint_interval=0.05)
+"""
+
+
+def test_kill_9_loses_nothing_that_was_saved(tmp_path):
+    path = tmp_path / "run"
+    process = subprocess.Popen([sys.executable, "-c", SCRIPT, str(path)])
+    deadline = time.monotonic() + 120
+    while len(list(path.glob("chain-1/segment-*"))) < 2 and time.monotonic() < deadline and process.poll() is None:
+        time.sleep(0.01)
+    os.kill(process.pid, signal.SIGKILL)
+    process.wait()
+    X = np.random.default_rng(0).normal(size=(300, 6))
+    options = {"draws": 400, "warmup": 100, "chains": 2, "seed": 3, **QUIET}
+    reference = pgfa.sample(pgfa.LinearGaussian(X), pgfa.IndianBuffet(), **options)
+    assert_same_draws(reference, pgfa.resume(path, **QUIET))
+
+
+def test_a_store_is_never_overwritten(tmp_path):
+    path = tmp_path / "run"
+    pgfa.sample(MODEL, PRIORS[0], checkpoint=path, **SHORT)
+    with pytest.raises(StoreError, match="holds a run already"):
+        pgfa.sample(MODEL, PRIORS[0], checkpoint=path, **SHORT)
+    foreign = tmp_path / "photos"
+    foreign.mkdir()
+    (foreign / "cat.jpg").write_text("meow")
+    with pytest.raises(StoreError, match="holds something else"):
+        pgfa.sample(MODEL, PRIORS[0], checkpoint=foreign, **SHORT)
+    with pytest.raises(StoreError, match="not a run of pgfa"):
+        pgfa.resume(foreign, **QUIET)
+    with pytest.raises(StoreError, match="not a run of pgfa"):
+        pgfa.resume(tmp_path / "nowhere", **QUIET)
+
+
+def _cut_root(path):
+    (path / "zarr.json").write_text('{"attributes": ')
+
+
+def _other_version(path):
+    root = json.loads((path / "zarr.json").read_text())
+    root["attributes"]["version"] = 99
+    (path / "zarr.json").write_text(json.dumps(root))
+
+
+def _lose_setting(path):
+    root = json.loads((path / "zarr.json").read_text())
+    del root["attributes"]["settings"]["draws"]
+    (path / "zarr.json").write_text(json.dumps(root))
+
+
+def _flip_bits(path):
+    file = next((path / "chain-0").glob("segment-00000/alpha/c/*"))
+    content = bytearray(file.read_bytes())
+    content[len(content) // 2] ^= 0xFF
+    file.write_bytes(content)
+
+
+def _lose_chunk(path):
+    next((path / "chain-0").glob("segment-00000/alpha/c/*")).unlink()
+
+
+def _lose_segment(path):
+    shutil.rmtree(path / "chain-1" / "segment-00000")
+
+
+def _lose_data(path):
+    shutil.rmtree(path / "model" / "X")
+
+
+@pytest.mark.parametrize(
+    ("damage", "message"),
+    [
+        (_cut_root, r"its zarr\.json cannot be read"),
+        (_other_version, "format version 99"),
+        (_lose_setting, "settings do not make sense"),
+        (_flip_bits, "alpha cannot be read"),
+        (_lose_chunk, "chunks are missing"),
+        (_lose_segment, "segment 0 of chain 1 is missing"),
+        (_lose_data, "its model cannot be rebuilt"),
+    ],
+)
+def test_damaged_stores_are_refused_with_a_reason(damage, message, tmp_path):
+    path = tmp_path / "run"
+    pgfa.sample(MODEL, PRIORS[0], checkpoint=path, checkpoint_interval=0.0, **SHORT)
+    damage(path)
+    with pytest.raises(StoreError, match=message):
+        pgfa.resume(path, **QUIET)
+
+
+# --- time and interruption --------------------------------------------------------------------------------------------
+
+
+def test_a_time_budget_ends_chains_at_equal_length():
+    options = {**SHORT, "draws": 10_000_000, "warmup": 5, "cores": 2}
+    began = time.monotonic()
+    fit = pgfa.sample(MODEL, PRIORS[0], max_time=2.0, **options)
+    assert time.monotonic() - began < 20
+    assert fit["posterior"].sizes["chain"] == 3
+    assert 5 < fit["posterior"].sizes["draw"] < 10_000_000
+    full = pgfa.sample(MODEL, PRIORS[0], **{**options, "draws": 5})
+    assert np.array_equal(full["posterior"]["Z"], fit["posterior"]["Z"][:, :5])
+
+
+INTERRUPTED = """
+import os, signal, threading, numpy as np, pgfa X = np.random.default_rng(0).normal(size=(100, 6))
+threading.Timer(float(os.environ["AFTER"]), lambda: os.kill(os.getpid(), signal.SIGINT)).start() fit =
+pgfa.sample(pgfa.LinearGaussian(X), pgfa.BetaBernoulli(3), draws=10_000_000, warmup=5, chains=2, seed=3, check=False)
+print("chains", fit["posterior"].sizes["chain"], "finite", bool(np.isfinite(fit["sample_stats"]["lp"]).all()))
+"""
+
+
+def test_ctrl_c_returns_what_has_been_drawn():
+    pgfa.sample(MODEL, PRIORS[0], **SHORT)  # so that the other process finds everything compiled
+    result = subprocess.run(
+        [sys.executable, "-c", INTERRUPTED],
+        env={**os.environ, "AFTER": "12"},
+        capture_output=True,
+        text=True,
+        timeout=120,
+    )
+    assert result.returncode == 0, result.stderr
+    assert result.stdout.strip() == "chains 2 finite True"
+    assert "chain 1, draws, iteration" in result.stderr  # plain lines, as this is no terminal
+
+
+def test_an_end_before_the_first_draw_is_an_error():
+    with pytest.raises(RuntimeError, match="ended before the first draw"):
+        pgfa.sample(MODEL, PRIORS[0], max_time=0.05, **{**SHORT, "warmup": 10_000_000})
+
+
+def test_errors_of_a_chain_reach_the_caller(monkeypatch):
+    def broken(*arguments, **keywords):
+        raise FloatingPointError("what a pity")
+
+    monkeypatch.setattr(type(MODEL), "update_parameters", broken)
+    with pytest.raises(FloatingPointError, match="what a pity"):
+        pgfa.sample(MODEL, PRIORS[0], **SHORT)
+
+
+# --- diagnostics ----------------------------------------------------------------------------------------------------
+
+
+def test_chains_that_disagree_are_warned_of():
+    states = []
+    for seed in (1, 2):
+        state = pgfa.Chain(MODEL, PRIORS[0], seed=seed).state
+        state.Z[:] = 0
+        state.Z[:, 0] = seed - 1
+        states.append(state)
+    with pytest.warns(DiagnosticWarning) as caught:
+        pgfa.sample(
+            MODEL, PRIORS[0], draws=20, warmup=0, chains=2, seed=1, initial=states, progress=False, sampler=pgfa.Gibbs()
+        )
+    assert any("too short" in str(warning.message) for warning in caught)
+
+
+def fake_tree(values):
+    """A tree whose log density is given."""
+    chains, draws = values.shape
+    posterior = xr.Dataset({"alpha": (("chain", "draw"), np.ones((chains, draws)))})
+    stats = xr.Dataset(
+        {
+            "lp": (("chain", "draw"), values),
+            "used_features": (("chain", "draw"), np.full((chains, draws), 3)),
+            "shared_features": (("chain", "draw", "pair"), np.tile([[[1, 2]]], (chains, draws, 1))),
+        }
+    )
+    constant = xr.Dataset({"watched_pairs": (("pair", "end"), [[0, 1], [1, 2]])})
+    return xr.DataTree.from_dict({"posterior": posterior, "sample_stats": stats, "constant_data": constant})
+
+
+def test_diagnostics_of_good_bad_and_constant_quantities():
+    rng = np.random.default_rng(0)
+    good = rng.normal(size=(4, 500))
+    table = pgfa.diagnose(fake_tree(good))
+    assert abs(table.loc["lp", "r_hat"] - 1.0) < 0.02 and table.loc["lp", "ess_bulk"] > 1000
+    assert table.loc["alpha", "r_hat"] == 1.0 and np.isnan(table.loc["alpha", "ess_bulk"])
+    assert complaints(table, 4) == []
+
+    apart = pgfa.diagnose(fake_tree(good + np.arange(4)[:, np.newaxis] * 5))
+    assert apart.loc["lp", "r_hat"] > 1.5
+    assert any("chains disagree" in text and "lp" in text for text in complaints(apart, 4))
+
+    stuck = pgfa.diagnose(fake_tree(np.repeat([[1.0], [2.0]], 100, axis=1)))
+    assert stuck.loc["lp", "r_hat"] == np.inf
+    assert any("chains disagree" in text for text in complaints(stuck, 2))
+
+    slow = pgfa.diagnose(fake_tree(np.cumsum(rng.normal(size=(4, 200)), axis=1)))
+    assert any("too short" in text for text in complaints(slow, 4))
+
+
+# --- arguments ------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        ({"draws": 0}, "draws must be a whole number of at least 1"),
+        ({"warmup": -1}, "warmup"),
+        ({"chains": 0}, "chains"),
+        ({"thin": 0}, "thin"),
+        ({"cores": 0}, "cores"),
+        ({"seed": -3}, "seed"),
+        ({"anneal": 2.0}, "anneal must lie between 0 and 1"),
+        ({"max_time": -1.0}, "max_time must be a positive"),
+        ({"executor": 3}, "executor must be a dask"),
+    ],
+)
+def test_bad_arguments(change, message):
+    with pytest.raises(ValueError, match=message):
+        pgfa.sample(MODEL, PRIORS[0], **{**SHORT, **change})
+
+
+def test_bad_models_and_samplers():
+    with pytest.raises(ValueError, match="model must be a Model"):
+        pgfa.sample(np.zeros((3, 2)), PRIORS[0], **SHORT)
+    with pytest.raises(ValueError, match="sampler must be a RowSampler"):
+        pgfa.sample(MODEL, PRIORS[0], sampler="dpf", **SHORT)
+
+
+def test_without_a_seed_the_one_used_is_recorded():
+    fit = pgfa.sample(MODEL, PRIORS[0], **{**SHORT, "seed": None})
+    again = pgfa.sample(MODEL, PRIORS[0], **{**SHORT, "seed": int(fit.attrs["seed"])})
+    assert_same_draws(fit, again)
+
+
+# --- a cluster ------------------------------------------------------------------------------------------------------
+
+
+@pytest.fixture(scope="module")
+def client():
+    distributed = pytest.importorskip("distributed")
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        with (
+            distributed.LocalCluster(
+                n_workers=2, threads_per_worker=1, processes=True, dashboard_address=None
+            ) as cluster,
+            distributed.Client(cluster) as client,
+        ):
+            yield client
+
+
+def test_a_cluster_gives_the_same_draws(client):
+    reference = pgfa.sample(MODEL, PRIORS[1], **SHORT)
+    assert_same_draws(reference, pgfa.sample(MODEL, PRIORS[1], executor=client, **SHORT))
+
+
+def test_a_worker_killed_in_mid_run_changes_nothing(client, tmp_path):
+    import threading
+
+    path = tmp_path / "run"
+    options = {**SHORT, "draws": 1500, "chains": 2}
+    reference = pgfa.sample(MODEL, PRIORS[1], **options)
+
+    def kill_one_worker():
+        deadline = time.monotonic() + 60
+        while len(list(path.glob("chain-0/segment-*"))) < 2 and time.monotonic() < deadline:
+            time.sleep(0.01)
+        pids = client.run(os.getpid)
+        os.kill(next(iter(pids.values())), signal.SIGKILL)
+
+    killer = threading.Thread(target=kill_one_worker)
+    killer.start()
+    fit = pgfa.sample(MODEL, PRIORS[1], executor=client, checkpoint=path, checkpoint_interval=0.05, **options)
+    killer.join()
+    assert_same_draws(reference, fit)
