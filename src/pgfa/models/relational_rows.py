@@ -70,6 +70,7 @@ class LinkRows(NamedTuple):
     weight: NDArray[np.float64]
     pull: NDArray[np.float64]
     linked_owners: NDArray[np.float64]
+    linked_members: NDArray[np.int64]
     mode: NDArray[np.int64]
     columns: NDArray[np.int64]
     #: Memory for births and deaths.
@@ -120,6 +121,7 @@ def link_rows(
         weight=np.zeros((LANES, columns)),
         pull=np.zeros(num_features),
         linked_owners=np.zeros((2, num_features)),
+        linked_members=np.zeros(num_nodes, dtype=np.int64),
         mode=np.zeros(1, dtype=np.int64),
         columns=np.zeros(1, dtype=np.int64),
         fit_mean=np.zeros(num_features),
@@ -242,6 +244,32 @@ def store_feature(rows, k):  # type: ignore[no-untyped-def]
 # --- the row at hand -------------------------------------------------------------------------------------------------
 
 
+@compiled(liberty="arithmetic", allocates=False)
+def _count_linked_owners(rows, n, direction):  # type: ignore[no-untyped-def]
+    """For each feature, the nodes that own it and are linked with n."""
+    network, groups = rows.network, rows.groups
+    counts = rows.linked_owners[direction]
+    for k in range(counts.size):
+        counts[k] = 0.0
+    first, last = network.link_start[direction, n], network.link_start[direction, n + 1]
+    if not rows.grouped:
+        for i in range(first, last):
+            z = groups.vectors[network.links[i]]
+            for k in range(counts.size):
+                counts[k] += z[k]
+        return
+    for group in range(groups.top[0]):
+        rows.linked_members[group] = 0
+    for i in range(first, last):
+        rows.linked_members[groups.group_of[network.links[i]]] += 1
+    for group in range(groups.top[0]):
+        linked = rows.linked_members[group]
+        if linked > 0:
+            z = groups.vectors[group]
+            for k in range(counts.size):
+                counts[k] += linked * z[k]
+
+
 @implements(begin_row, LinkRows, liberty="arithmetic", allocates=False)
 def _begin_row(rows, n):  # type: ignore[no-untyped-def]
     network, groups = rows.network, rows.groups
@@ -266,17 +294,12 @@ def _begin_row(rows, n):  # type: ignore[no-untyped-def]
         rows.mode[0] = PRODUCT
 
     for direction in range(num_directions):
-        for k in range(num_features):
-            rows.linked_owners[direction, k] = 0.0
         cell = num_directions * groups.group_of[n] + direction
         rows.weight[cell % LANES, cell // LANES] -= 1.0
         for i in range(network.hole_start[direction, n], network.hole_start[direction, n + 1]):
             cell = num_directions * groups.group_of[network.holes[i]] + direction
             rows.weight[cell % LANES, cell // LANES] -= 1.0
-        for i in range(network.link_start[direction, n], network.link_start[direction, n + 1]):
-            z = groups.vectors[groups.group_of[network.links[i]]]
-            for k in range(num_features):
-                rows.linked_owners[direction, k] += z[k]
+        _count_linked_owners(rows, n, direction)
     for k in range(num_features):
         pull = 0.0
         for j in range(num_features):
