@@ -66,6 +66,7 @@ class LinkRows(NamedTuple):
     #: Sums over the features of the positive and of the negative scores, by group and direction.
     highest: NDArray[np.float64]
     lowest: NDArray[np.float64]
+    ones: NDArray[np.float64]
     #: Of the row at hand: known links in each cell, linear part, mode and number of columns in use.
     weight: NDArray[np.float64]
     pull: NDArray[np.float64]
@@ -118,6 +119,7 @@ def link_rows(
         down=np.ones(shape),
         highest=np.zeros((num_nodes, num_directions)),
         lowest=np.zeros((num_nodes, num_directions)),
+        ones=np.ones((LANES, columns)),
         weight=np.zeros((LANES, columns)),
         pull=np.zeros(num_features),
         linked_owners=np.zeros((2, num_features)),
@@ -340,15 +342,7 @@ def _start(rows, n, z, block):  # type: ignore[no-untyped-def]
         header[1] = own_score
         log_lik += rows.network.diagonal[n] * own_score - softplus(own_score)
 
-    if rows.mode[0] == ADDITIVE:
-        for lane in range(LANES):
-            for c in range(columns):
-                log_lik -= rows.weight[lane, c] * softplus(cells[lane, c])
-    else:
-        for lane in range(LANES):
-            for c in range(columns):
-                log_lik -= rows.weight[lane, c] * log(1.0 + cells[lane, c])
-    return log_lik
+    return log_lik - _sum_logs(rows.mode[0], cells, rows.ones, rows.weight, 0.0, rows.weight, columns)
 
 
 @compiled(liberty="arithmetic", allocates=False)
@@ -400,21 +394,24 @@ def _log_additive(cells, scores, sign, weight, columns):  # type: ignore[no-unty
     return total
 
 
+@compiled(liberty="arithmetic", allocates=False)
+def _sum_logs(mode, cells, factor, scores, sign, weight, columns):  # type: ignore[no-untyped-def]
+    """Sum of log(1 + e^s) over the known links of the row at hand, after a flip."""
+    if mode == PRODUCT:
+        return _log_product(cells, factor, columns)
+    if mode == WEIGHTED:
+        return _log_weighted(cells, factor, weight, columns)
+    return _log_additive(cells, scores, sign, weight, columns)
+
+
 @implements(flipped, LinkRows, liberty="arithmetic", allocates=False)
 def _flipped(rows, n, k, sign, block, log_lik, count, out):  # type: ignore[no-untyped-def]
-    columns = rows.columns[0]
+    mode, columns = rows.mode[0], rows.columns[0]
     factor = rows.up[k] if sign > 0.0 else rows.down[k]
     pull = sign * rows.pull[k]
-    if rows.mode[0] == PRODUCT:
-        for i in range(count):
-            out[i] = block.header[i, 0] + pull - _log_product(block.cells[i], factor, columns)
-    elif rows.mode[0] == WEIGHTED:
-        for i in range(count):
-            out[i] = block.header[i, 0] + pull - _log_weighted(block.cells[i], factor, rows.weight, columns)
-    else:
-        for i in range(count):
-            logs = _log_additive(block.cells[i], rows.scores[k], sign, rows.weight, columns)
-            out[i] = block.header[i, 0] + pull - logs
+    for i in range(count):
+        logs = _sum_logs(mode, block.cells[i], factor, rows.scores[k], sign, rows.weight, columns)
+        out[i] = block.header[i, 0] + pull - logs
     link = rows.network.diagonal[n]
     if link >= 0:
         for i in range(count):
