@@ -54,7 +54,7 @@ def degree_product(X: np.ndarray) -> np.ndarray:
 
 
 def low_rank(X: np.ndarray, rank: int) -> np.ndarray:
-    """Truncated singular value decomposition, with what it says of unknown entries put in their place until it settles."""
+    """Truncated singular value decomposition; what it says of unknown entries takes their place until it settles."""
     unknown = np.isnan(X)
     filled = np.where(unknown, np.nanmean(X), X)
     for _ in range(30):
@@ -98,7 +98,9 @@ def compare(name: str, folder: Path = DATA, *, draws: int = 300, warmup: int = 3
         model = pgfa.Relational(known, self_links=False)
         for method, prior in PRIORS.items():
             began = time.perf_counter()
-            fit = pgfa.sample(model, prior, draws=draws, warmup=warmup, chains=4, seed=split, progress=False, check=False)
+            fit = pgfa.sample(
+                model, prior, draws=draws, warmup=warmup, chains=4, seed=split, progress=False, check=False
+            )
             scores = model.predict_links(fit).score(X)
             rows.append({"network": name, "split": split, "method": method, "auc": scores.auc,
                          "average_precision": scores.average_precision, "log_likelihood": scores.log_likelihood,
@@ -158,7 +160,9 @@ def draw_kinship(X: np.ndarray, probability: np.ndarray, Z: np.ndarray, sections
         middle.axhline(edge, color="0.3", linewidth=0.8)
     starts = np.concatenate([[-0.5], edges, [len(order) - 0.5]])
     for axes in (left, middle):
-        axes.set_yticks((starts[:-1] + starts[1:]) / 2, [f"section {s}" for s in np.unique(sections)], rotation=90, va="center")
+        axes.set_yticks(
+            (starts[:-1] + starts[1:]) / 2, [f"section {s}" for s in np.unique(sections)], rotation=90, va="center"
+        )
         axes.tick_params(length=0)
     middle.set(xticks=range(Z.shape[1]), xlabel="feature")
     middle.set_xticklabels([str(k + 1) for k in range(Z.shape[1])], fontsize=7)
@@ -178,7 +182,9 @@ def draw_scores(scores: pd.DataFrame) -> Figure:
             values = rows.loc[rows["method"] == method, "auc"]
             axes.plot(values, [i] * len(values), "o", color=COLOURS[i], alpha=0.6)
             axes.plot([values.mean()], [i], "|", color=COLOURS[i], markersize=18, markeredgewidth=2)
-        axes.set(title=name, xlabel="area under the curve, held-out pairs", yticks=range(len(methods)), yticklabels=methods)
+        axes.set(
+            title=name, xlabel="area under the curve, held-out pairs", yticks=range(len(methods)), yticklabels=methods
+        )
         axes.set_ylim(len(methods) - 0.5, -0.5)
         axes.spines[["top", "right"]].set_visible(False)
     for axes in panels[1:]:
@@ -201,7 +207,8 @@ def main() -> None:
     scores.to_csv(out / "scores.csv", index=False)
     draw_scores(scores).savefig(out / "scores.png", dpi=150)
     model, probability, Z, unlike, sections = fit_kinship(arguments.data, **lengths)
-    print(f"kinship: the nearest by features is of the same section for {section_agreement(unlike, sections):.0%} of people")
+    agreement = section_agreement(unlike, sections)
+    print(f"kinship: the nearest by features is of the same section for {agreement:.0%} of people")
     draw_kinship(model.X, probability, Z, sections).savefig(out / "kinship.png", dpi=150)
     print(f"Written to {out}: scores.csv, scores.png, kinship.png")
 

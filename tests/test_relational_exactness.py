@@ -137,9 +137,9 @@ def test_non_singletons_of_the_buffet(kind, sampler):
 
 @pytest.mark.parametrize("sampler", SAMPLERS, ids=repr)
 def test_rows_forget_their_start(sampler):
-    start = int(np.flatnonzero(all_matrices(3, 3).all(axis=(1, 2)))[0])
+    full = int(np.flatnonzero(all_matrices(3, 3).all(axis=(1, 2)))[0])
     num_sweeps = 200 if isinstance(sampler, pgfa.Gibbs) else 40
-    result = p_value(sampler, "directed with holes", start=start, num_sweeps=num_sweeps, num_replicates=10_000)
+    result = p_value(sampler, "directed with holes", start=full, num_sweeps=num_sweeps, num_replicates=10_000)
     assert result > SIGNIFICANCE
 
 
@@ -213,8 +213,8 @@ def test_one_weight(of_bias, symmetric, power):
     log_density = log_prior + power * np.array([model.log_likelihood(Z, state) for state in states])
     starts, distribution = draw_from_grid(log_density, grid, 15_000, rng)
     ends, from_afar = [], []
-    for start, out in ((starts, ends), (np.full(1500, 9.0), from_afar)):
-        for value in start:
+    for begins, out in ((starts, ends), (np.full(1500, 9.0), from_afar)):
+        for value in begins:
             V = np.zeros((0, 0)) if of_bias else np.array([[value]])
             bias = move_weights(
                 model._network, Z, V, tau, value if of_bias else 0.0, symmetric,
@@ -336,9 +336,7 @@ def test_without_data_the_prior_comes_back(prior, symmetric):
     assert stats.kstest(taus, stats.gamma(TAU_PRIOR[0], scale=1.0 / TAU_PRIOR[1]).cdf).pvalue > SIGNIFICANCE
     biases = [end.parameters["bias"] for end in ends]
     assert stats.kstest(biases, stats.norm(0.0, 1.0 / np.sqrt(0.1)).cdf).pvalue > SIGNIFICANCE
-    scaled = np.concatenate(
-        [model._free_weights(end.parameters["V"]) * np.sqrt(end.parameters["tau"]) for end in ends]
-    )
+    scaled = np.concatenate([model._free_weights(end.parameters["V"]) * np.sqrt(end.parameters["tau"]) for end in ends])
     assert stats.kstest(scaled, stats.norm.cdf).pvalue > SIGNIFICANCE
     direct_rng = np.random.default_rng(4)
     direct = [prior.sample(direct_rng, num_rows, prior.sample_alpha(direct_rng)) for _ in range(20_000)]
@@ -395,9 +393,9 @@ def test_buffet_against_the_enumerated_posterior(symmetric, singletons):
     index = {multiset: i for i, multiset in enumerate(classes)}
     counts = np.zeros(len(classes) + 1, dtype=np.int64)
     rng = np.random.default_rng(9)
-    start = pgfa.State(np.ones((2, 1), dtype=np.uint8), alpha, {"V": np.array([[1.0]]), "tau": tau})
+    first = pgfa.State(np.ones((2, 1), dtype=np.uint8), alpha, {"V": np.array([[1.0]]), "tau": tau})
     for _ in range(6000):
-        chain = pgfa.Chain(model, prior, MIXTURE, seed=rng, state=start, update=("features", "parameters"))
+        chain = pgfa.Chain(model, prior, MIXTURE, seed=rng, state=first, update=("features", "parameters"))
         chain.step(40)
         counts[index.get(left_ordered(chain.state.Z), -1)] += 1
     assert counts[-1] <= 5, "more than six columns: hardly ever"
@@ -407,7 +405,7 @@ def test_buffet_against_the_enumerated_posterior(symmetric, singletons):
 # --- births broken on purpose ----------------------------------------------------------------------------------------
 
 
-CarelessRows = namedtuple("CarelessRows", LinkRows._fields)  # noqa: PYI024
+CarelessRows = namedtuple("CarelessRows", LinkRows._fields)
 CarelessRows.make_block = LinkRows.make_block
 for generic, body in [
     (begin_row, relational_rows._begin_row),
