@@ -389,7 +389,7 @@ def simulate_relational(
 
 
 def _to_words(label: Any) -> Any:
-    """A label that survives being written as JSON; one that is neither number, text nor a tuple of such turns to text."""
+    """A label that survives being written as JSON; what is neither number, text nor a tuple of such turns to text."""
     if isinstance(label, tuple):
         return [_to_words(part) for part in label]
     plain = label.item() if isinstance(label, np.generic) else label
