@@ -122,7 +122,9 @@ def draw_growth(table: pd.DataFrame) -> Figure:
         axes.set_xticks(part[along], [str(value) for value in part[along]], minor=False)
         axes.minorticks_off()
         axes.spines[["top", "right"]].set_visible(False)
-        axes.legend(frameon=False, fontsize=8)
+        # The lines of measurements are the same in both panels, the dotted one is not.
+        handles = axes.lines if along == "nodes" else axes.lines[-1:]
+        axes.legend(handles=handles, frameon=False, fontsize=8, loc="upper left" if along == "nodes" else "lower right")
     figure.axes[0].set(ylabel="milliseconds")
     return figure
 
