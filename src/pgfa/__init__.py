@@ -24,9 +24,11 @@ _PUBLIC = {
     "State": "pgfa.state",
     "simulate": "pgfa.simulation",
     "diagnose": "pgfa.inference.diagnostics",
+    "load": "pgfa.inference.sampling",
     "resume": "pgfa.inference.sampling",
     "sample": "pgfa.inference.sampling",
     "standardise": "pgfa.preprocessing",
+    "summarise": "pgfa.summary",
 }
 
 _MODULES = ("datasets", "metrics", "plots")
@@ -39,6 +41,7 @@ if TYPE_CHECKING:
     from pgfa import plots as plots
     from pgfa.inference import Chain as Chain
     from pgfa.inference.diagnostics import diagnose as diagnose
+    from pgfa.inference.sampling import load as load
     from pgfa.inference.sampling import resume as resume
     from pgfa.inference.sampling import sample as sample
     from pgfa.models import LinearGaussian as LinearGaussian
@@ -53,6 +56,7 @@ if TYPE_CHECKING:
     from pgfa.simulation import Simulation as Simulation
     from pgfa.simulation import simulate as simulate
     from pgfa.state import State as State
+    from pgfa.summary import summarise as summarise
 
 
 def __getattr__(name: str) -> Any:

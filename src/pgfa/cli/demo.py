@@ -1,4 +1,4 @@
-"""The command `pgfa`. What is heavy is imported by the command that needs it."""
+"""`pgfa demo`: the models on real data that come with the package."""
 
 from __future__ import annotations
 
@@ -7,27 +7,7 @@ from typing import Annotated
 
 import typer
 
-import pgfa
 
-app = typer.Typer(no_args_is_help=True, add_completion=False, pretty_exceptions_show_locals=False)
-
-
-def _show_version(wanted: bool) -> None:
-    if wanted:
-        typer.echo(f"pgfa {pgfa.__version__}")
-        raise typer.Exit
-
-
-@app.callback()
-def main(
-    version: Annotated[
-        bool, typer.Option("--version", callback=_show_version, is_eager=True, help="Show the version and exit.")
-    ] = False,
-) -> None:
-    """Bayesian feature allocation: every row of the data owns a subset of latent features."""
-
-
-@app.command()
 def demo(
     out: Annotated[Path, typer.Option(file_okay=False, help="Folder for pictures and tables.")] = Path("out/demo"),
     seed: Annotated[int, typer.Option(min=0, help="Seed of the chains and of the entries held out.")] = 1,
