@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 import shutil
@@ -140,10 +141,8 @@ def test_resumption_equals_the_uninterrupted_run(prior, deaths, tmp_path, monkey
 
     for i, deadline in enumerate(deaths):
         monkeypatch.setattr(sampling, "run_chain", mortal(deadline))
-        try:
+        with contextlib.suppress(Died):
             pgfa.sample(MODEL, prior, **options) if i == 0 else pgfa.resume(path, **QUIET)
-        except Died:
-            pass
     monkeypatch.setattr(sampling, "run_chain", alive)
     assert_same_draws(reference, pgfa.resume(path, **QUIET))
     monkeypatch.setattr(sampling, "run_chain", None)
@@ -161,9 +160,8 @@ def test_an_initial_state_is_stored(tmp_path, monkeypatch):
 
 
 SCRIPT = """
-import sys, numpy as np, pgfa
-X = np.random.default_rng(0).normal(size=(300, 6))
-pgfa.sample(pgfa.LinearGaussian(X), pgfa.IndianBuffet(), draws=400, warmup=100, chains=2, seed=3, progress=False, check=False,
+import sys, numpy as np, pgfa X = np.random.default_rng(0).normal(size=(300, 6)) pgfa.sample(pgfa.LinearGaussian(X),
+pgfa.IndianBuffet(), draws=400, warmup=100, chains=2, seed=3, progress=False, check=False,
             checkpoint=sys.argv[1] or None, checkpoint_interval=0.05)
 """
 
@@ -268,10 +266,9 @@ def test_a_time_budget_ends_chains_at_equal_length():
 
 
 INTERRUPTED = """
-import os, signal, threading, numpy as np, pgfa
-X = np.random.default_rng(0).normal(size=(100, 6))
-threading.Timer(float(os.environ["AFTER"]), lambda: os.kill(os.getpid(), signal.SIGINT)).start()
-fit = pgfa.sample(pgfa.LinearGaussian(X), pgfa.BetaBernoulli(3), draws=10_000_000, warmup=5, chains=2, seed=3, check=False)
+import os, signal, threading, numpy as np, pgfa X = np.random.default_rng(0).normal(size=(100, 6))
+threading.Timer(float(os.environ["AFTER"]), lambda: os.kill(os.getpid(), signal.SIGINT)).start() fit =
+pgfa.sample(pgfa.LinearGaussian(X), pgfa.BetaBernoulli(3), draws=10_000_000, warmup=5, chains=2, seed=3, check=False)
 print("chains", fit["posterior"].sizes["chain"], "finite", bool(np.isfinite(fit["sample_stats"]["lp"]).all()))
 """
 

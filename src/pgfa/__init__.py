@@ -13,6 +13,7 @@ __version__ = "0.1.0"
 _PUBLIC = {
     "BetaBernoulli": "pgfa.priors",
     "Chain": "pgfa.inference",
+    "ColumnBlock": "pgfa.samplers",
     "DiscreteParticleFilter": "pgfa.samplers",
     "Gibbs": "pgfa.samplers",
     "IndianBuffet": "pgfa.priors",
@@ -48,6 +49,7 @@ if TYPE_CHECKING:
     from pgfa.preprocessing import standardise as standardise
     from pgfa.priors import BetaBernoulli as BetaBernoulli
     from pgfa.priors import IndianBuffet as IndianBuffet
+    from pgfa.samplers import ColumnBlock as ColumnBlock
     from pgfa.samplers import DiscreteParticleFilter as DiscreteParticleFilter
     from pgfa.samplers import Gibbs as Gibbs
     from pgfa.samplers import Mixture as Mixture

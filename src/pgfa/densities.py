@@ -16,4 +16,6 @@ def log_gamma(x: float, shape: float, rate: float) -> float:
 def log_normal(x: Any, mean: float, precision: float) -> float:
     """Log density of independent Normal(mean, precision) entries at the array x, summed."""
     deviation = np.asarray(x) - mean
-    return float(0.5 * deviation.size * np.log(precision / (2.0 * np.pi)) - 0.5 * precision * np.vdot(deviation, deviation))
+    return float(
+        0.5 * deviation.size * np.log(precision / (2.0 * np.pi)) - 0.5 * precision * np.vdot(deviation, deviation)
+    )

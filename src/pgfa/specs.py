@@ -1,4 +1,4 @@
-"""Descriptions of priors and samplers in plain words (JSON), and back. Nothing is executed that is not on a list here."""
+"""Descriptions of priors and samplers in plain words (JSON), and back: only what is on a list here can be made."""
 
 from __future__ import annotations
 
@@ -12,9 +12,7 @@ _PRIORS: dict[str, tuple[type[Prior], tuple[str, ...]]] = {
     "BetaBernoulli": (BetaBernoulli, ("num_features", "a", "b", "alpha_shape", "alpha_rate")),
     "IndianBuffet": (IndianBuffet, ("alpha_shape", "alpha_rate")),
 }
-_SAMPLERS: dict[str, Any] = {
-    kind.__name__: kind for kind in (DiscreteParticleFilter, Gibbs, ParticleGibbs, RowGibbs)
-}
+_SAMPLERS: dict[str, Any] = {kind.__name__: kind for kind in (DiscreteParticleFilter, Gibbs, ParticleGibbs, RowGibbs)}
 
 
 def describe_prior(prior: Prior) -> dict[str, Any]:

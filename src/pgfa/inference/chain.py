@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import asdict
 from typing import Any
 
@@ -13,6 +13,7 @@ from pgfa.adaptation import StepSize
 from pgfa.models.base import Model
 from pgfa.priors.base import Prior
 from pgfa.samplers.base import RowSampler
+from pgfa.samplers.column_block import ColumnBlock
 from pgfa.samplers.discrete_particle_filter import DiscreteParticleFilter
 from pgfa.samplers.sweep import NO_BIRTHS, draw_births, sweep
 from pgfa.state import State, add_features, drop_unused_features
@@ -38,6 +39,8 @@ class Chain:
         A whole number, SeedSequence or Generator. The same seed gives the same draws.
     update
         What moves: any of ``"features"``, ``"parameters"``, ``"concentration"``.
+    column_moves
+        Moves of whole columns that follow each sweep over the rows (`ColumnBlock`); part of updating the features.
     state
         Where to start; drawn from the prior unless given.
 
@@ -61,6 +64,7 @@ class Chain:
         *,
         seed: Any = None,
         update: Iterable[str] = UPDATES,
+        column_moves: Sequence[ColumnBlock] = (),
         state: State | None = None,
     ) -> None:
         sampler = DiscreteParticleFilter() if sampler is None else sampler
@@ -70,6 +74,7 @@ class Chain:
         self.prior = prior
         self.sampler = sampler
         self.update = _check_update(update)
+        self.column_moves = _check_column_moves(column_moves, model)
         self.rng = checks.generator("seed", seed)
         self.step_sizes: dict[str, StepSize] = {"alpha": StepSize(), **model.make_step_sizes()}
         self.num_iterations = 0
@@ -117,6 +122,8 @@ class Chain:
         for _ in range(count):
             if "features" in self.update:
                 self._update_features(power, warmup)
+                for move in self.column_moves:
+                    self._state = move.apply(self._model, self.prior, self._state, self.rng, power)
             if "parameters" in self.update:
                 self._model.update_parameters(
                     self._state.Z, self._state.parameters, self.rng,
@@ -193,6 +200,18 @@ class Chain:
         alpha = checks.positive("state.alpha", state.alpha)
         checked = State(Z, alpha, self._model.check_parameters(state.parameters, Z.shape[1]))
         return drop_unused_features(checked, self._model.feature_axes) if self.prior.grows else checked
+
+
+def _check_column_moves(column_moves: Any, model: Model) -> tuple[ColumnBlock, ...]:
+    moves = (column_moves,) if isinstance(column_moves, ColumnBlock) else tuple(column_moves)
+    for move in moves:
+        if not isinstance(move, ColumnBlock):
+            raise ValueError(f"column_moves must be ColumnBlocks, got {move!r}")
+    if moves and type(model).column_view is Model.column_view:
+        raise ValueError(
+            f"column_moves do not work for {type(model).__name__}: its data are not Gaussian in the features"
+        )
+    return moves
 
 
 def _check_update(update: Iterable[str]) -> tuple[str, ...]:

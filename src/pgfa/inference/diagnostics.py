@@ -22,15 +22,15 @@ class DiagnosticWarning(UserWarning):
 def diagnose(tree: xr.DataTree) -> pd.DataFrame:
     """Convergence of the quantities that mean the same in every chain.
 
-    These are the log density, the number of features in use, alpha, the scalar parameters of the model, and the number of
-    features that some pairs of rows share.
+    These are the log density, the number of features in use, alpha, the scalar parameters of the model, and the number
+    of features that some pairs of rows share.
 
     Returns
     -------
     pandas.DataFrame
-        A row for each quantity with its mean, standard deviation, rank-normalised R-hat, and bulk and tail effective sample
-        size. A quantity that never moves in any chain has R-hat 1 where all chains agree on it and infinity where they do
-        not; its effective sample size is not defined.
+        A row for each quantity with its mean, standard deviation, rank-normalised R-hat, and bulk and tail effective
+        sample size. A quantity that never moves in any chain has R-hat 1 where all chains agree on it and infinity
+        where they do not; its effective sample size is not defined.
 
     Examples
     --------
@@ -69,7 +69,7 @@ def invariant_quantities(tree: xr.DataTree) -> dict[str, np.ndarray]:
         if values.dims == ("chain", "draw") and name != "num_features":
             quantities[str(name)] = values
     shared = stats["shared_features"]
-    for i, (first, second) in enumerate(tree["constant_data"]["watched_pairs"].values):
+    for i, (first, second) in enumerate(np.asarray(tree["constant_data"].dataset["watched_pairs"])):
         quantities[f"shared_features[{first}, {second}]"] = shared.isel(pair=i)
     return {name: np.asarray(values.values, dtype=float) for name, values in quantities.items()}
 
@@ -81,9 +81,9 @@ def complaints(table: pd.DataFrame, num_chains: int) -> list[str]:
     if len(disagreeing):
         worst = disagreeing["r_hat"].idxmax()
         found.append(
-            f"the chains disagree (R-hat above {LARGEST_R_HAT} for {len(disagreeing)} of {len(table)} quantities; worst is "
-            f"{worst} with {disagreeing['r_hat'].max():.2f}): do not average over them. Give them a longer warm-up "
-            "(warmup=...), and look at the log density of each chain: one that is far below the others is stuck"
+            f"the chains disagree (R-hat above {LARGEST_R_HAT} for {len(disagreeing)} of {len(table)} quantities; "
+            f"worst is {worst} with {disagreeing['r_hat'].max():.2f}): do not average over them. Give them a longer "
+            "warm-up (warmup=...), and look at the log density of each chain: one that is far below the others is stuck"
         )
     least = LEAST_ESS_PER_CHAIN * num_chains
     short = table[(table[["ess_bulk", "ess_tail"]].min(axis=1) < least)]

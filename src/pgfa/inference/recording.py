@@ -88,7 +88,8 @@ def stack_padded(values: list[Any], axes: tuple[int, ...], width: int) -> NDArra
     shape = [width if axis in axes else size for axis, size in enumerate(first.shape)]
     stacked = np.full((len(values), *shape), np.nan if first.dtype.kind == "f" else 0, dtype=first.dtype)
     for i, value in enumerate(values):
-        stacked[(i, *(slice(0, size) for size in np.shape(value)))] = value
+        corner: tuple[Any, ...] = (i, *(slice(0, size) for size in np.shape(value)))
+        stacked[corner] = value
     return stacked
 
 

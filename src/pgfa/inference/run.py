@@ -119,9 +119,7 @@ def run_chain(
             progress.num_features = int(np.count_nonzero(chain._state.Z.any(axis=0)))
             progress.iterations_per_second = (chain.num_iterations - first_iteration) / (now - started)
         # A segment holds either warm-up or draws, so the end of the warm-up is always saved.
-        if chain.num_iterations == plan.warmup or (
-            store is not None and now - last_save > plan.checkpoint_interval
-        ):
+        if chain.num_iterations == plan.warmup or (store is not None and now - last_save > plan.checkpoint_interval):
             save()
     save()
     progress.log_density = chain.log_density()

@@ -65,8 +65,8 @@ def sample(
     draws
         Draws kept from each chain.
     warmup
-        Iterations before the first draw. They tune step sizes, and the first part of them (see `anneal`) raises the power of
-        the likelihood from 0 to 1, which brings chains out of the modes that they would otherwise be stuck in.
+        Iterations before the first draw. They tune step sizes, and the first part of them (see `anneal`) raises the
+        power of the likelihood from 0 to 1, which brings chains out of the modes that they would otherwise be stuck in.
     chains
         Number of chains, each from its own start.
     cores
@@ -84,8 +84,8 @@ def sample(
     check
         Warn where the chains disagree or are too short.
     checkpoint
-        Folder of a Zarr store to which draws and the state of every chain are saved as the run goes on; `resume` continues
-        from it.
+        Folder of a Zarr store to which draws and the state of every chain are saved as the run goes on; `resume`
+        continues from it.
     checkpoint_interval
         Seconds between saves.
     max_time
@@ -98,9 +98,9 @@ def sample(
     Returns
     -------
     xarray.DataTree
-        Groups posterior (Z padded to the largest number of features, num_features, alpha, the model's parameters; NaN where a
-        draw has no such feature), sample_stats, observed_data and constant_data. Interrupted by Ctrl-C, what has been drawn
-        so far.
+        Groups posterior (Z padded to the largest number of features, num_features, alpha, the model's parameters; NaN
+        where a draw has no such feature), sample_stats, observed_data and constant_data. Interrupted by Ctrl-C, what
+        has been drawn so far.
 
     Examples
     --------
@@ -183,7 +183,7 @@ def resume(
     if model is None:
         model = _rebuild_model(store, settings)
     chains = int(settings["chains"])
-    starts = [_start_from(store, i) for i in range(chains)] if settings["has_initial"] else [None] * chains
+    starts: list[State | None] = [_start_from(store, i) if settings["has_initial"] else None for i in range(chains)]
     return _run(
         model, plan, chains, int(settings["seed"]), starts, _public(settings),
         cores=cores, progress=progress, check=check, max_time=max_time, executor=executor,
@@ -314,7 +314,9 @@ def _rebuild_model(store: RunStore, settings: dict[str, Any]) -> Model:
     name, words = settings["model"], settings["model_description"]
     kind = getattr(pgfa.models, name, None) if name in pgfa.models.__all__ else None
     if kind is None:
-        raise StoreError(f"{store.path} is a run of the model {name}, which is not one of pgfa's: give model=... as well")
+        raise StoreError(
+            f"{store.path} is a run of the model {name}, which is not one of pgfa's: give model=... as well"
+        )
     arrays = {key: values for key, values in store.model_arrays().items() if not key.startswith("initial-")}
     try:
         rebuilt: Model = kind.from_description(words, arrays)

@@ -19,5 +19,5 @@ def annealing_share(anneal: Any) -> float:
 
 def power_at(iteration: int, warmup: int, share: float) -> float:
     """Power of the likelihood at an iteration: linear over the annealed share of the warm-up, then one."""
-    length = int(round(share * warmup))
+    length = round(share * warmup)
     return 1.0 if iteration >= length else (iteration + 1.0) / (length + 1.0)

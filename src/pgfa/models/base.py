@@ -9,6 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from pgfa.adaptation import StepSize
+from pgfa.columns import ColumnView
 from pgfa.rows import RowView
 from pgfa.state import FeatureAxes
 
@@ -62,13 +63,17 @@ class Model(ABC):
     ) -> None:
         """Move the parameters, in place, leaving invariant their posterior with the likelihood raised to `power`."""
 
+    def column_view(self, parameters: Parameters, power: float) -> ColumnView:
+        """Data as Gaussian in the values of the features, for column moves."""
+        raise NotImplementedError(f"{type(self).__name__} has no column moves")
+
     def make_step_sizes(self) -> dict[str, StepSize]:
         """Step sizes of the model's random-walk moves, to be tuned in warm-up."""
         return {}
 
     @property
     def parameter_dims(self) -> dict[str, tuple[str, ...]]:
-        """Names of the axes of each parameter that is an array; those over features are called feature, feature_2, ..."""
+        """Names of the axes of each parameter that is an array; those over features are feature and feature_2."""
         return {name: ("feature", "feature_2")[: len(axes)] for name, axes in self.feature_axes.items()}
 
     def coords(self) -> dict[str, list[Any]]:

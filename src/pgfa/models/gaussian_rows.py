@@ -192,7 +192,7 @@ def _gram_begin_row(rows, n):  # type: ignore[no-untyped-def]
                     gram[k, j] += scaled * v[j]
 
 
-@implements(start, GramRows, liberty="arithmetic")
+@implements(start, GramRows, liberty="arithmetic", inline=True)
 def _gram_start(rows, n, z, block):  # type: ignore[no-untyped-def]
     num_features = z.size
     for j in range(num_features):
@@ -269,7 +269,7 @@ def _residual_begin_row(rows, n):  # type: ignore[no-untyped-def]
         rows.row_half_norm[k] = 0.5 * rows.tau_x * norm
 
 
-@implements(start, ResidualRows, liberty="arithmetic")
+@implements(start, ResidualRows, liberty="arithmetic", inline=True)
 def _residual_start(rows, n, z, block):  # type: ignore[no-untyped-def]
     num_dims = rows.V.shape[1]
     for d in range(num_dims):

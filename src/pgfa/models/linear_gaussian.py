@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 from pgfa import checks
 from pgfa._compile import compiled
 from pgfa.adaptation import StepSize
+from pgfa.columns import ColumnView
 from pgfa.densities import log_gamma, log_normal
 from pgfa.models.base import Model, Parameters
 from pgfa.models.gaussian_rows import GramRows, ResidualRows, gram_rows, make_table, residual_rows
@@ -165,6 +166,10 @@ class LinearGaussian(Model):
         make = gram_rows if through_products else residual_rows
         collapsed = self.singletons == "collapsed"
         return make(self._table, V, self._intercept_of(parameters), parameters["tau_v"], tau_x, collapsed)
+
+    def column_view(self, parameters: Parameters, power: float) -> ColumnView:
+        V, tau_v = parameters["V"], parameters["tau_v"]
+        return ColumnView(self._table, V, self._intercept_of(parameters), tau_v, power * parameters["tau_x"])
 
     def update_parameters(
         self,

@@ -55,6 +55,14 @@ class Prior(ABC):
             return np.log(probability) - np.log1p(-probability)
 
     @abstractmethod
+    def log_column_mass(self, num_rows: int, alpha: float) -> NDArray[np.float64]:
+        """Log prior mass of a column with 0, 1, ..., num_rows owners, up to a constant that all states share."""
+
+    @abstractmethod
+    def placeholder(self, alpha: float, num_features: int) -> tuple[float, float]:
+        """Pseudo-counts of owners and others that resemble the prior of a column; they guide column moves."""
+
+    @abstractmethod
     def update_alpha(
         self, Z: NDArray[np.uint8], alpha: float, rng: np.random.Generator, step_size: StepSize, *, warmup: bool = False
     ) -> float:

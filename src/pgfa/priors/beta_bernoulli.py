@@ -89,6 +89,13 @@ class BetaBernoulli(Prior):
         a = self._a(alpha)
         return (np.asarray(counts, dtype=float) + a) / (num_rows - 1 + a + self.b)
 
+    def log_column_mass(self, num_rows: int, alpha: float) -> NDArray[np.float64]:
+        owners = np.arange(num_rows + 1)
+        return np.asarray(betaln(owners + self._a(alpha), num_rows - owners + self.b), dtype=np.float64)
+
+    def placeholder(self, alpha: float, num_features: int) -> tuple[float, float]:
+        return self._a(alpha), self.b
+
     def update_alpha(
         self, Z: NDArray[np.uint8], alpha: float, rng: np.random.Generator, step_size: StepSize, *, warmup: bool = False
     ) -> float:

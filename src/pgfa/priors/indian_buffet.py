@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.special import digamma, gammaln
+from scipy.special import betaln, digamma, gammaln
 
 from pgfa import checks
 from pgfa.adaptation import StepSize
@@ -77,6 +77,14 @@ class IndianBuffet(Prior):
     def predictive(self, counts: Any, num_rows: int, alpha: float = 1.0) -> NDArray[np.float64]:
         """Probability that a row owns each feature of the others; its new features are Poisson(alpha / N) in number."""
         return np.asarray(counts, dtype=float) / num_rows
+
+    def log_column_mass(self, num_rows: int, alpha: float) -> NDArray[np.float64]:
+        """As a Poisson process of columns: alpha times a Beta function each; a column without owners is no column."""
+        owners = np.arange(1, num_rows + 1)
+        return np.concatenate([[0.0], np.log(alpha) + betaln(owners, num_rows - owners + 1)])
+
+    def placeholder(self, alpha: float, num_features: int) -> tuple[float, float]:
+        return alpha / (num_features + 1.0), 1.0
 
     def update_alpha(
         self, Z: NDArray[np.uint8], alpha: float, rng: np.random.Generator, step_size: StepSize, *, warmup: bool = False

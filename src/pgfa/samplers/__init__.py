@@ -1,10 +1,11 @@
 """Row samplers: ways to move one row of Z given the others."""
 
 from pgfa.samplers.base import RowSampler
+from pgfa.samplers.column_block import ColumnBlock
 from pgfa.samplers.discrete_particle_filter import DiscreteParticleFilter
 from pgfa.samplers.gibbs import Gibbs
 from pgfa.samplers.mixture import Mixture
 from pgfa.samplers.particle_gibbs import ParticleGibbs
 from pgfa.samplers.row_gibbs import RowGibbs
 
-__all__ = ["DiscreteParticleFilter", "Gibbs", "Mixture", "ParticleGibbs", "RowGibbs", "RowSampler"]
+__all__ = ["ColumnBlock", "DiscreteParticleFilter", "Gibbs", "Mixture", "ParticleGibbs", "RowGibbs", "RowSampler"]

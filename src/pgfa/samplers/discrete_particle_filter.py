@@ -9,12 +9,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from pgfa import checks
-from pgfa._compile import compiled, implements
+from pgfa._compile import implements
 from pgfa.rows import RowView, flipped, spawn, start
 from pgfa.samplers.base import RowSampler, draw_index, exponentiate, update_row
 from pgfa.samplers.particles import run_filter, trace_path, update_row_by_particles
 from pgfa.samplers.test_paths import check_test_path, code_of
-from pgfa.vector_math import exp
+from pgfa.samplers.thinning import thin
 
 
 @dataclass(frozen=True)
@@ -106,110 +106,6 @@ class DiscreteKernel(NamedTuple):
     path: NDArray[np.int64]
 
 
-@compiled(liberty="arithmetic")
-def _count_from(log_weight, count, bound):  # type: ignore[no-untyped-def]
-    reached = 0
-    for i in range(count):
-        reached += 1 if log_weight[i] >= bound else 0
-    return reached
-
-
-@compiled(liberty="arithmetic")
-def find_threshold(log_weight, count, num_kept, weights):  # type: ignore[no-untyped-def]
-    """Solve sum_i min(1, c w_i) = num_kept for c, where more than num_kept weights are given.
-
-    Returns c and the logarithm of the unit of `weights`, which is set to exp(log_weight - unit), or to infinity where a
-    weight is certain to reach the threshold 1 / c.
-
-    Weights may differ by thousands of orders of magnitude, so the unit matters. The threshold lies above the
-    num_kept-th largest weight, and by no more than a factor `count`: bisection brackets that weight to a few units,
-    after which nothing that matters over- or underflows. Then, starting from c = num_kept / sum(w), the particles that
-    reach 1 are set aside and c is solved anew on the rest, until no more of them do.
-    """
-    low = log_weight[0]
-    high = log_weight[0]
-    for i in range(1, count):
-        low = min(low, log_weight[i])
-        high = max(high, log_weight[i])
-    high += 1.0
-    while high - low > 16.0:
-        middle = low + 0.5 * (high - low)
-        if _count_from(log_weight, count, middle) >= num_kept:
-            low = middle
-        else:
-            high = middle
-
-    certain = high + np.log(count)
-    for i in range(count):
-        weights[i] = exp(min(log_weight[i] - low, 100.0))
-    for i in range(count):
-        weights[i] = np.inf if log_weight[i] >= certain else weights[i]
-    c = np.inf
-    num_heavy = -1
-    while True:
-        heavy = 0
-        rest = 0.0
-        for i in range(count):
-            is_heavy = weights[i] == np.inf if num_heavy < 0 else c * weights[i] >= 1.0
-            heavy += 1 if is_heavy else 0
-            rest += 0.0 if is_heavy else weights[i]
-        # Where num_kept reach 1 the others are below rounding error, and c is right as it stands.
-        if heavy <= num_heavy or heavy >= num_kept:
-            return c, low
-        num_heavy = heavy
-        c = (num_kept - num_heavy) / rest
-
-
-@compiled
-def thin(kernel, count, kept, rng):  # type: ignore[no-untyped-def]
-    """Choose survivors among `count` children; returns how many there are and which of them is the kept child.
-
-    Writes, for each survivor, its number among the children to kernel.parents and its log weight to kernel.log_weight.
-    """
-    weights, log_weight = kernel.weights, kernel.child_log_weight
-    c, unit = find_threshold(log_weight, count, kernel.num_particles, weights)
-    light_log_weight = unit - np.log(c)
-
-    offset = rng.random()
-    if kept >= 0 and c * weights[kept] < 1.0:
-        before = 0.0
-        for i in range(kept):
-            if c * weights[i] < 1.0:
-                before += c * weights[i]
-        offset = before + offset * c * weights[kept]
-        offset -= np.floor(offset)
-
-    capacity = kernel.log_weight.size
-    survivors = 0
-    kept_survivor = -1
-    cumulative = 0.0
-    grid = offset
-    for i in range(count):
-        share = c * weights[i]
-        if share >= 1.0:
-            survives = True
-            new_log_weight = log_weight[i]
-        else:
-            cumulative += share
-            survives = cumulative > grid
-            if survives:
-                grid += 1.0
-            new_log_weight = light_log_weight
-        if i == kept:
-            survives = True
-            kept_survivor = survivors
-        # Room is always left for the kept child, should rounding ever fill the memory.
-        if survives and (survivors < capacity - 1 or i == kept):
-            kernel.parents[survivors] = i
-            kernel.log_weight[survivors] = new_log_weight
-            survivors += 1
-    if survivors == 0:  # a pilot run in which rounding lost everything
-        kernel.parents[0] = np.argmax(log_weight[:count])
-        kernel.log_weight[0] = 0.0
-        survivors = 1
-    return survivors, kept_survivor
-
-
 implements(update_row, DiscreteKernel)(update_row_by_particles)
 
 
@@ -251,7 +147,10 @@ def _run_filter(kernel, rows, n, z, log_odds, columns, num_columns, power, condi
             kernel.history[t, 0] = 2 * (chosen % count) + (test_bit ^ (chosen // count))
         else:
             if num_children > kernel.num_particles:
-                survivors, kept = thin(kernel, num_children, kept, rng)
+                survivors, kept = thin(
+                    child_log_weight, num_children, kernel.num_particles, -np.inf, kept, rng, kernel.weights, parents,
+                    log_weight,
+                )  # fmt: skip
             else:
                 survivors = num_children
                 for j in range(survivors):

@@ -4,8 +4,8 @@ Layout: the root's attributes hold the settings, ``model`` the data, and ``chain
 (``segment-00000``, ...) and its last snapshot (``snapshot-00007``; the number is that of segments it comes after).
 
 Nothing is ever changed in place. A segment or snapshot is written under another name and then renamed, which the file
-system does as a whole or not at all; a snapshot is written after the segments that it relies on. Whenever the process dies,
-the last snapshot and the segments before it are complete, and what lies beyond is dropped on resumption.
+system does as a whole or not at all; a snapshot is written after the segments that it relies on. Whenever the process
+dies, the last snapshot and the segments before it are complete, and what lies beyond is dropped on resumption.
 """
 
 from __future__ import annotations
@@ -146,7 +146,8 @@ class RunStore:
                 raise StoreError(f"{self.path} is damaged: segment {number} of chain {chain} is missing")
         return [dict(self._open(f"chain-{chain}/segment-{number:05d}").arrays()) for number in range(num_segments)]
 
-    # --- groups of arrays -----------------------------------------------------------------------------------------------
+    # --- groups of arrays
+    # -----------------------------------------------------------------------------------------------
 
     def _scratch(self, name: str) -> Path:
         scratch = self.path / f"{name}.partial"
