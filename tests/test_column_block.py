@@ -183,7 +183,7 @@ def test_the_choice_of_columns_has_the_stated_probability(size, num_outside, num
         (lambda: pgfa.ColumnBlock(1, "users"), "rows='users' needs num_columns of at least 2"),
         (lambda: pgfa.ColumnBlock(2, "some"), "rows must be one of 'all', 'users'"),
         (lambda: pgfa.ColumnBlock(2, "all", 1), "num_particles"),
-        (lambda: pgfa.ColumnBlock(2, "all", 3, 0), "repeats"),
+        (lambda: pgfa.ColumnBlock(2, "all", 3, 0.0), "rate must be a positive"),
         (
             lambda: pgfa.Chain(pgfa.LinearGaussian([[1.0]]), pgfa.IndianBuffet(), column_moves=["q"]),
             "column_moves must be ColumnBlocks",

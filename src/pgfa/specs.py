@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import asdict
 from typing import Any
 
 from pgfa.priors import BetaBernoulli, IndianBuffet, Prior
-from pgfa.samplers import DiscreteParticleFilter, Gibbs, Mixture, ParticleGibbs, RowGibbs, RowSampler
+from pgfa.samplers import ColumnBlock, DiscreteParticleFilter, Gibbs, Mixture, ParticleGibbs, RowGibbs, RowSampler
 
 _PRIORS: dict[str, tuple[type[Prior], tuple[str, ...]]] = {
     "BetaBernoulli": (BetaBernoulli, ("num_features", "a", "b", "alpha_shape", "alpha_rate")),
@@ -28,6 +29,16 @@ def make_prior(description: dict[str, Any]) -> Prior:
     options = dict(description)
     kind, _ = _PRIORS[options.pop("name")]
     return kind(**options)
+
+
+def describe_column_moves(moves: Sequence[ColumnBlock]) -> list[dict[str, Any]]:
+    """Settings of column moves."""
+    return [asdict(move) for move in moves]
+
+
+def make_column_moves(descriptions: list[dict[str, Any]]) -> tuple[ColumnBlock, ...]:
+    """The column moves that were described."""
+    return tuple(ColumnBlock(**description) for description in descriptions)
 
 
 def describe_sampler(sampler: RowSampler) -> dict[str, Any]:

@@ -74,7 +74,7 @@ class Chain:
         self.prior = prior
         self.sampler = sampler
         self.update = _check_update(update)
-        self.column_moves = _check_column_moves(column_moves, model)
+        self.column_moves = check_column_moves(column_moves, model)
         self.rng = checks.generator("seed", seed)
         self.step_sizes: dict[str, StepSize] = {"alpha": StepSize(), **model.make_step_sizes()}
         self.num_iterations = 0
@@ -202,12 +202,13 @@ class Chain:
         return drop_unused_features(checked, self._model.feature_axes) if self.prior.grows else checked
 
 
-def _check_column_moves(column_moves: Any, model: Model) -> tuple[ColumnBlock, ...]:
+def check_column_moves(column_moves: Any, model: Model) -> tuple[ColumnBlock, ...]:
+    """Column moves that the model can make."""
     moves = (column_moves,) if isinstance(column_moves, ColumnBlock) else tuple(column_moves)
     for move in moves:
         if not isinstance(move, ColumnBlock):
             raise ValueError(f"column_moves must be ColumnBlocks, got {move!r}")
-    if moves and type(model).column_view is Model.column_view:
+    if moves and not model.has_column_moves:
         raise ValueError(
             f"column_moves do not work for {type(model).__name__}: its data are not Gaussian in the features"
         )

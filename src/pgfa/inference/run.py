@@ -15,6 +15,7 @@ from pgfa.inference.warmup import power_at
 from pgfa.models.base import Model
 from pgfa.priors.base import Prior
 from pgfa.samplers.base import RowSampler
+from pgfa.samplers.column_block import ColumnBlock
 from pgfa.state import State
 from pgfa.storage.store import RunStore
 
@@ -25,6 +26,7 @@ class Plan:
 
     prior: Prior
     sampler: RowSampler
+    column_moves: tuple[ColumnBlock, ...]
     draws: int
     warmup: int
     thin: int
@@ -73,7 +75,7 @@ def run_chain(
 ) -> ChainResult:
     """Run one chain to its end, or until told to stop; from its last snapshot where there is one."""
     progress = progress or Progress()
-    chain = Chain(model, plan.prior, plan.sampler, seed=seed, state=initial)
+    chain = Chain(model, plan.prior, plan.sampler, seed=seed, state=initial, column_moves=plan.column_moves)
     recorder = Recorder(chain, watched_pairs(model.num_rows))
     result = ChainResult([], [])
     store = RunStore(plan.checkpoint) if plan.checkpoint else None

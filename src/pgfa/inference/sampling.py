@@ -17,6 +17,7 @@ import xarray as xr
 from threadpoolctl import threadpool_limits
 
 from pgfa import checks
+from pgfa.inference.chain import Chain, check_column_moves
 from pgfa.inference.diagnostics import warn_of_problems
 from pgfa.inference.progress import Display
 from pgfa.inference.run import ChainResult, Plan, Progress, finished_iterations, run_chain
@@ -25,8 +26,16 @@ from pgfa.inference.warmup import annealing_share
 from pgfa.models.base import Model
 from pgfa.priors.base import Prior
 from pgfa.samplers.base import RowSampler
+from pgfa.samplers.column_block import ColumnBlock, default_column_moves
 from pgfa.samplers.discrete_particle_filter import DiscreteParticleFilter
-from pgfa.specs import describe_prior, describe_sampler, make_prior, make_sampler
+from pgfa.specs import (
+    describe_column_moves,
+    describe_prior,
+    describe_sampler,
+    make_column_moves,
+    make_prior,
+    make_sampler,
+)
 from pgfa.state import State
 from pgfa.storage.store import RunStore, StoreError
 
@@ -47,6 +56,7 @@ def sample(
     seed: int | None = None,
     thin: int = 1,
     anneal: bool | float = True,
+    column_moves: bool | Sequence[ColumnBlock] = True,
     save_warmup: bool = False,
     progress: bool = True,
     check: bool = True,
@@ -77,6 +87,9 @@ def sample(
         Keep every thin-th iteration.
     anneal
         Share of the warm-up that is annealed: True for the default, False for none, or a number between 0 and 1.
+    column_moves
+        Moves of whole columns after each sweep over the rows, for models that have them: True for a mixture that brings
+        chains home from almost any start, False for none, or a sequence of `ColumnBlock`.
     save_warmup
         Keep the warm-up as well, in groups of its own.
     progress
@@ -118,6 +131,7 @@ def sample(
     plan = Plan(
         prior=prior,
         sampler=sampler,
+        column_moves=_choose_column_moves(column_moves, model, prior),
         draws=checks.whole("draws", draws, at_least=1),
         warmup=checks.whole("warmup", warmup, at_least=0),
         thin=checks.whole("thin", thin, at_least=1),
@@ -131,6 +145,7 @@ def sample(
         "model": type(model).__name__,
         "prior": repr(prior),
         "sampler": repr(sampler),
+        "column_moves": [repr(move) for move in plan.column_moves],
         "chains": chains,
         "seed": seed,
         **{name: getattr(plan, name) for name in _STORED_PLAN},
@@ -235,6 +250,14 @@ def _check_kinds(model: Any, prior: Any, sampler: Any) -> None:
             raise ValueError(f"{name} must be a {kind.__name__}, got {value!r}")
 
 
+def _choose_column_moves(column_moves: Any, model: Model, prior: Prior) -> tuple[ColumnBlock, ...]:
+    if not isinstance(column_moves, bool):
+        return check_column_moves(column_moves, model)
+    if not column_moves or not model.has_column_moves:
+        return ()
+    return default_column_moves(getattr(prior, "num_features", None))
+
+
 def _check_seed(seed: Any) -> int:
     """A seed that can be written down: drawn from the system where none is given."""
     if seed is None:
@@ -248,8 +271,6 @@ def _check_initial(model: Model, prior: Prior, initial: Any, chains: int) -> lis
     states = [initial] * chains if isinstance(initial, State) else list(initial)
     if len(states) != chains:
         raise ValueError(f"initial must be a State or one State for each of the {chains} chains, got {len(states)}")
-    from pgfa.inference.chain import Chain
-
     return [Chain(model, prior, seed=0, state=state).state for state in states]
 
 
@@ -267,6 +288,7 @@ def _create_store(plan: Plan, model: Model, settings: dict[str, Any], starts: li
         "model_description": words,
         "prior_description": describe_prior(plan.prior),
         "sampler_description": describe_sampler(plan.sampler),
+        "column_moves_description": describe_column_moves(plan.column_moves),
         "has_initial": starts[0] is not None,
     }
     for i, start in enumerate(starts):
@@ -285,6 +307,7 @@ def _open_store(checkpoint: str | os.PathLike[str]) -> tuple[RunStore, dict[str,
         plan = Plan(
             prior=make_prior(settings["prior_description"]),
             sampler=make_sampler(settings["sampler_description"]),
+            column_moves=make_column_moves(settings["column_moves_description"]),
             checkpoint=str(store.path.absolute()),
             **{name: settings[name] for name in _STORED_PLAN},
         )

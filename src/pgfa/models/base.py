@@ -67,6 +67,11 @@ class Model(ABC):
         """Data as Gaussian in the values of the features, for column moves."""
         raise NotImplementedError(f"{type(self).__name__} has no column moves")
 
+    @property
+    def has_column_moves(self) -> bool:
+        """Whether the model offers a `column_view`."""
+        return type(self).column_view is not Model.column_view
+
     def make_step_sizes(self) -> dict[str, StepSize]:
         """Step sizes of the model's random-walk moves, to be tuned in warm-up."""
         return {}

@@ -45,8 +45,8 @@ class ColumnBlock:
         latter needs two columns or more.
     num_particles
         Particles kept after thinning; at least 2.
-    repeats
-        How many such moves an iteration makes.
+    rate
+        How many such moves an iteration makes; a fraction is the probability of one more.
 
     Notes
     -----
@@ -66,7 +66,7 @@ class ColumnBlock:
     num_columns: int = 2
     rows: str = "users"
     num_particles: int = 12
-    repeats: int = 1
+    rate: float = 1.0
 
     def __post_init__(self) -> None:
         if checks.whole("num_columns", self.num_columns, at_least=1) > 3:
@@ -75,14 +75,15 @@ class ColumnBlock:
         if self.rows == "users" and self.num_columns == 1:
             raise ValueError("rows='users' needs num_columns of at least 2: the users of one column all keep it")
         checks.whole("num_particles", self.num_particles, at_least=2)
-        checks.whole("repeats", self.repeats, at_least=1)
+        checks.positive("rate", self.rate)
 
     def apply(self, model: Model, prior: Prior, state: State, rng: np.random.Generator, power: float) -> State:
         """Make the moves of one iteration."""
         if power < _LEAST_POWER:
             return state
         log_mass = prior.log_column_mass(state.num_rows, state.alpha)
-        for _ in range(self.repeats):
+        whole, fraction = divmod(self.rate, 1.0)
+        for _ in range(int(whole) + int(rng.random() < fraction)):
             state = self._move(model, prior, state, rng, power, log_mass)
         return state
 
@@ -120,6 +121,28 @@ class ColumnBlock:
                 a, b, log_mass, log_selection, rng,
             )  # fmt: skip
         return drop_unused_features(state, model.feature_axes) if prior.grows else state
+
+
+def default_column_moves(num_features: int | None) -> tuple[ColumnBlock, ...]:
+    """A mixture of moves that brings chains home; at about the cost of one sweep of the discrete particle filter.
+
+    Parameters
+    ----------
+    num_features
+        Number of columns, or None where it is part of the state. Fewer columns need fewer moves. (The rates must not
+        follow the state: that would spoil the invariance.)
+    """
+    scale = min(1.0, (_TYPICAL_FEATURES if num_features is None else num_features) ** 2 / 400.0)
+    return (
+        ColumnBlock(1, "all", num_particles=30, rate=2.0 * scale),
+        ColumnBlock(2, "users", num_particles=12, rate=2.0 * scale),
+        ColumnBlock(2, "all", num_particles=12, rate=scale),
+        ColumnBlock(3, "users", num_particles=12, rate=2.0 * scale),
+    )
+
+
+#: What the rates assume where the number of features is not known beforehand.
+_TYPICAL_FEATURES = 15
 
 
 def _log_selection(size: int, num_outside: int, num_slots: int | None) -> NDArray[np.float64]:

@@ -1,0 +1,70 @@
+"""What annealed warm-up and column moves gain: shares of chains that arrive, from the same starts.
+
+    python -m benchmarks.warmup [--starts 16] [--data lg-5 lg-20 lfrm-20 pyclone-8]
+
+A chain has arrived where its last log density is within 2% of that of the truth that the data were drawn from, or above it.
+"""
+
+from __future__ import annotations
+
+import argparse
+import time
+import warnings
+
+import numpy as np
+
+import pgfa
+
+
+def simulate(name: str, seed: int) -> tuple[pgfa.Simulation, pgfa.BetaBernoulli]:
+    """Data of one of the paper's settings, and the prior that they are fitted with."""
+    rng = np.random.default_rng(seed)
+    model, num_features = name.split("-")
+    prior = pgfa.BetaBernoulli(int(num_features))
+    if model == "lg":
+        return pgfa.simulate("linear-gaussian", prior, rng=rng, num_rows=1000, num_columns=10), prior
+    if model == "lfrm":
+        return pgfa.simulate("relational", prior, rng=rng, num_rows=100, alpha=2.0, tau=0.25, missing=0.05), prior
+    num_samples = 4 if int(num_features) == 4 else 10
+    return pgfa.simulate("pyclone", prior, rng=rng, num_rows=200, num_samples=num_samples), prior
+
+
+SETTINGS = {
+    "plain": {"anneal": False, "column_moves": False},
+    "annealed": {"anneal": True, "column_moves": False},
+    "default": {"anneal": True, "column_moves": True},
+}
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--starts", type=int, default=16)
+    parser.add_argument("--warmup", type=int, default=200)
+    parser.add_argument("--draws", type=int, default=100)
+    parser.add_argument("--data", nargs="+", default=["lg-5", "lg-20", "lfrm-20", "pyclone-8"])
+    options = parser.parse_args()
+    print("| data | warm-up | arrived | median relative log density | seconds a chain |")
+    print("| --- | --- | --- | --- | --- |")
+    for name in options.data:
+        simulation, prior = simulate(name, seed=1)
+        truth = pgfa.Chain(simulation.model, prior, seed=0, state=simulation.state).log_density()
+        for label, settings in SETTINGS.items():
+            began = time.perf_counter()
+            with warnings.catch_warnings():
+                warnings.simplefilter("ignore")
+                fit = pgfa.sample(
+                    simulation.model, prior, draws=options.draws, warmup=options.warmup, chains=options.starts, seed=7,
+                    progress=False, check=False, **settings,
+                )  # fmt: skip
+            seconds = (time.perf_counter() - began) * 2 / options.starts
+            last = np.asarray(fit["sample_stats"]["lp"][:, -20:].mean("draw"))
+            relative = pgfa.metrics.relative_log_density(last, truth)
+            print(
+                f"| {name} | {label} | {np.count_nonzero(relative > -0.02)} of {options.starts} "
+                f"| {np.median(relative):.3f} | {seconds:.1f} |",
+                flush=True,
+            )
+
+
+if __name__ == "__main__":
+    main()
