@@ -140,7 +140,7 @@ def allocation(
             matrix[order], cmap="Blues", vmin=0.0, vmax=1.0, aspect="auto", interpolation="nearest", extent=extent
         )
         if ((matrix > 0.0) & (matrix < 1.0)).any():
-            figure.colorbar(image, ax=axes, pad=0.02, aspect=30, label="probability")
+            figure.colorbar(image, ax=axes, pad=0.02, aspect=20, shrink=0.5, anchor=(0.0, 1.0), label="probability")
     axes.set(xlim=(0, width), ylim=(num_rows, 0))
     axes.set_xticks(np.arange(matrix.shape[1]) + 0.5, [plain(name) for name in names], fontsize=8)
     axes.tick_params(axis="x", length=0)
@@ -233,7 +233,7 @@ def network(
     order = np.arange(size) if owners is None else _owners_together(np.asarray(owners, dtype=float))
     names = [short(label, 16) for label in labels] if labels is not None and size <= MOST_LABELS // 2 else None
     side = 4.6 if names is None else min(9.0, max(4.6, 0.11 * size + 1.0))
-    figure = Figure(figsize=(2.0 * side + 0.8, side), layout="constrained")
+    figure = Figure(figsize=(2.0 * side + 0.6, side + 0.5), layout="constrained")
     panels = figure.subplots(1, 2)
     for axes, matrix, caption in zip(panels, (links, expected), ("links (grey: unknown)", "probability of a link")):
         axes.set_facecolor("0.8")
@@ -244,8 +244,9 @@ def network(
             axes.set_yticks(np.arange(size), [names[n] for n in order], fontsize=6)
             axes.set_xticks(np.arange(size), [names[n] for n in order], fontsize=6, rotation=90)
         axes.tick_params(length=0)
-    figure.colorbar(image, ax=list(panels), pad=0.01, aspect=25)
-    figure.suptitle(plain(title), fontsize=10)
+    figure.colorbar(image, ax=list(panels), pad=0.01, aspect=25, shrink=0.6)
+    if title:
+        figure.suptitle(plain(title), fontsize=10)
     return figure
 
 

@@ -124,8 +124,8 @@ class RunOptions:
     sampler: Annotated[
         SamplerName,
         typer.Option(
-            help="How rows move: discrete particle filter, particle Gibbs, one entry at a time, or all 2^K vectors of a "
-            "row.",
+            help="How rows move: by discrete particle filter, particle Gibbs, one entry at a time, or among all of "
+            "their 2^K vectors.",
             rich_help_panel=PRIOR_PANEL,
         ),
     ] = SamplerName.dpf
@@ -172,6 +172,14 @@ class RunOptions:
             rich_help_panel=PRIOR_PANEL,
         ),
     ] = None  # fmt: skip
+    column_moves: Annotated[
+        bool,
+        typer.Option(
+            "--column-moves/--no-column-moves",
+            help="Move whole features as well, where the model can, which brings chains out of local modes.",
+            rich_help_panel=PRIOR_PANEL,
+        ),
+    ] = True
     chains: Annotated[int, typer.Option(min=1, help="Number of chains.", rich_help_panel=RUN_PANEL)] = 4
     draws: Annotated[int, typer.Option(min=1, help="Draws kept from each chain.", rich_help_panel=RUN_PANEL)] = 1000
     warmup: Annotated[

@@ -24,7 +24,7 @@ MAX_LISTED = 10
 _DELIMITERS = {".csv": ",", ".tsv": "\t", ".tab": "\t"}
 _DELIMITER_NAMES = {",": "commas", "\t": "tabs", ";": "semicolons", "|": "vertical bars", " ": "spaces"}
 _PARQUET = (".parquet", ".pq")
-NUMBER = re.compile(r"[+-]?(\d+\.?\d*|\.\d+)([eE][+-]?\d+)?")
+NUMBER = re.compile(r"[+-]?(\d+\.?\d*|\.\d+)([eE][+-]?\d+)?", re.ASCII)
 
 
 class TableError(ValueError):

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import csv
 import gzip
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pandas as pd
 
 from pgfa.io.cells import NUMBER
@@ -32,9 +34,19 @@ def write_table(table: pd.DataFrame, path: str | Path) -> None:
     endings = [ending.lower() for ending in path.suffixes[-2:]]
     safe = table.copy()
     safe.columns = pd.Index([safe_cell(column) for column in table.columns], dtype=object)
+    texts = list(safe.columns)
     for j in range(safe.shape[1]):
         if safe.dtypes.iloc[j].kind not in "fiub":
-            safe.isetitem(j, pd.Series([safe_cell(cell) for cell in safe.iloc[:, j]], index=safe.index, dtype=object))
-    text = safe.to_csv(index=False, sep="\t" if ".tsv" in endings else ",", lineterminator="\n")
+            cells = [safe_cell(cell) for cell in safe.iloc[:, j]]
+            safe.isetitem(j, np.array(cells, dtype=object))
+            texts += cells
+    # The writer quotes a cell that breaks lines only where it breaks them by the character that ends rows.
+    breaks = any(isinstance(text, str) and "\r" in text for text in texts)
+    text = safe.to_csv(
+        index=False,
+        sep="\t" if ".tsv" in endings else ",",
+        lineterminator="\n",
+        quoting=csv.QUOTE_NONNUMERIC if breaks else csv.QUOTE_MINIMAL,
+    )
     content = text.encode()
     path.write_bytes(gzip.compress(content, mtime=0) if endings[-1:] == [".gz"] else content)

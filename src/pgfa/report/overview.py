@@ -92,12 +92,17 @@ def _in_words(complaint: str, rows: list[Any]) -> str:
     text = complaint.replace("warmup=...", "--warmup").replace("draws=...", "--draws")
     text = re.sub(
         r"shared_features\[(\d+), (\d+)\]",
-        lambda pair: f"the number of features that {show(rows[int(pair[1])])} and {show(rows[int(pair[2])])} share",
+        lambda pair: f"the number of features that {_row(rows, pair[1])} and {_row(rows, pair[2])} share",
         text,
     )
     for name, words in _QUANTITIES.items():
         text = re.sub(rf"\b{name}\b", f"the {words}" if name == "lp" else words, text)
     return text[:1].upper() + text[1:] + "."
+
+
+def _row(rows: list[Any], place: str) -> str:
+    label = rows[int(place)]
+    return show(label) if isinstance(label, str) else f"row {show(label)}"
 
 
 def chains_table(fit: Fit) -> Table:
@@ -143,7 +148,12 @@ def features_table(fit: Fit, findings: Findings, at_most: int) -> Table:
         share = summary.owners[name]
         owners = share.index[np.argsort(-share.to_numpy(), kind="stable")][: int((share > 0.5).sum())]
         agreement = Text(f"{summary.agreement[k]:.2f}", style="bold red" if summary.agreement[k] < _UNCERTAIN else "")
-        cells: list[Any] = [name, str(len(owners)), agreement, plain(listing(owners, _NUM_OWNERS_SHOWN))]
+        cells: list[Any] = [
+            name,
+            str(len(owners)),
+            agreement,
+            plain(listing(owners, _NUM_OWNERS_SHOWN) or "nobody in most draws"),
+        ]
         if findings.feature_column is not None:
             cells.append(plain(findings.feature_column[1][k]))
         table.add_row(*cells)

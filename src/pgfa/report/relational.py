@@ -45,7 +45,7 @@ def report_relational(fit: Fit) -> Findings:
     if "bias" in posterior:
         bias = float(posterior["bias"].mean())
         findings.sentences.append(
-            f"Nodes that share no features are linked with probability {number(1.0 / (1.0 + np.exp(-bias)))}."
+            f"A node without features has each link with probability {number(1.0 / (1.0 + np.exp(-bias)))}."
         )
     unknown = prediction.unknown_links()
     if unknown:
