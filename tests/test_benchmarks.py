@@ -1,0 +1,54 @@
+"""The benchmark runner: finds its suites, says what was missed, writes what it measured."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from pathlib import Path
+
+import pandas as pd
+import pytest
+
+ROOT = Path(__file__).resolve().parents[1]
+
+
+@pytest.fixture
+def benchmarks(monkeypatch):
+    monkeypatch.syspath_prepend(str(ROOT))
+    return pytest.importorskip("benchmarks.__main__")
+
+
+def test_every_file_of_the_folder_is_a_suite(benchmarks):
+    assert {"linear-gaussian", "startup"} <= benchmarks.find_suites().keys()
+
+
+def test_a_table_in_the_documentation(benchmarks):
+    table = pd.DataFrame(
+        {"what": ["a", "b"], "ratio": [163.25, 0.12345], "required": [150.0, float("nan")], "met": [True, False]}
+    )
+    result = benchmarks.Result("Title", table, ["A note."])
+    text = benchmarks.to_markdown("A machine", [result])
+    assert "## Title\n\nA note.\n\n| what | ratio | required | met |\n| --- | --- | --- | --- |\n" in text
+    assert "| a | 163 | 150 | yes |\n| b | 0.123 |  | no |\n" in text
+    assert result.num_missed == 1
+
+
+def test_the_machine_is_named_with_its_libraries(benchmarks):
+    assert "numba" in benchmarks.describe_machine()
+
+
+def test_unknown_suites_are_refused():
+    command = [sys.executable, "-m", "benchmarks", "nothing"]
+    finished = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)
+    assert finished.returncode == 2
+    assert "choose from" in finished.stderr
+
+
+@pytest.mark.slow
+def test_a_quick_run_measures_and_writes():
+    command = [sys.executable, "-m", "benchmarks", "--quick", "linear-gaussian"]
+    finished = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)
+    assert finished.returncode == 0, finished.stderr
+    table = pd.read_csv(ROOT / "bench-out" / "linear-gaussian.csv")
+    assert (table["pgfa_ms"] > 0).all()
+    assert (table["ratio"] > 1).all()

@@ -1,0 +1,24 @@
+"""The examples do what they say."""
+
+from __future__ import annotations
+
+import runpy
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parents[1]
+
+
+def test_toy(tmp_path, monkeypatch, capsys):
+    monkeypatch.chdir(tmp_path)
+    toy = runpy.run_path(str(ROOT / "examples" / "toy.py"))
+    traces = toy["run"](seed=7)
+    # Both entries of a row never change one at a time; whole rows gather within a few sweeps, and stay.
+    assert (traces["Gibbs"]["owners"] == 50).all()
+    for name in ("RowGibbs", "DiscreteParticleFilter"):
+        owners, log_density = traces[name]["owners"], traces[name]["log_density"]
+        assert (owners.sum(axis=1) == 100).all()
+        assert (owners[8:].max(axis=1) >= 99).all()
+        assert log_density[-1] > log_density[0] + 100.0
+    toy["main"]()
+    assert (tmp_path / "out" / "toy.png").stat().st_size > 5000
+    assert "Gibbs                  owners 50 / 50 -> 50 / 50: never" in capsys.readouterr().out
