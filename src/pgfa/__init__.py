@@ -20,6 +20,7 @@ _PUBLIC = {
     "LinearGaussian": "pgfa.models",
     "Mixture": "pgfa.samplers",
     "ParticleGibbs": "pgfa.samplers",
+    "Relational": "pgfa.models",
     "RowGibbs": "pgfa.samplers",
     "Simulation": "pgfa.simulation",
     "State": "pgfa.state",
@@ -46,6 +47,7 @@ if TYPE_CHECKING:
     from pgfa.inference.sampling import resume as resume
     from pgfa.inference.sampling import sample as sample
     from pgfa.models import LinearGaussian as LinearGaussian
+    from pgfa.models import Relational as Relational
     from pgfa.preprocessing import standardise as standardise
     from pgfa.priors import BetaBernoulli as BetaBernoulli
     from pgfa.priors import IndianBuffet as IndianBuffet

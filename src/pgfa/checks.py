@@ -138,3 +138,40 @@ def generator(name: str, value: Any) -> np.random.Generator:
     if isinstance(value, (bool, np.bool_)) or not isinstance(value, (int, np.integer)) or value < 0:
         raise ValueError(f"{name} must be a whole number of at least 0, a SeedSequence or a Generator, got {value!r}")
     return np.random.default_rng(int(value))
+
+
+def truth(name: str, value: Any) -> bool:
+    """True or False, nothing that merely counts as one of them."""
+    if not isinstance(value, (bool, np.bool_)):
+        raise ValueError(f"{name} must be True or False, got {value!r}")
+    return bool(value)
+
+
+def pair(name: str, value: Any) -> tuple[Any, Any]:
+    """Two of something."""
+    try:
+        first, second = value
+    except (TypeError, ValueError):
+        raise ValueError(f"{name} must be a pair of numbers, got {value!r}") from None
+    return first, second
+
+
+def gamma_prior(name: str, value: Any) -> tuple[float, float]:
+    """Shape and rate of a Gamma distribution."""
+    shape, rate = pair(name, value)
+    return positive(f"{name}[0] (shape)", shape), positive(f"{name}[1] (rate)", rate)
+
+
+def normal_prior(name: str, value: Any) -> tuple[float, float]:
+    """Mean and precision of a Normal distribution."""
+    mean, precision = pair(name, value)
+    return real(f"{name}[0] (mean)", mean), positive(f"{name}[1] (precision)", precision)
+
+
+def distinct(name: str, labels: list[Any]) -> None:
+    """Refuse labels that occur twice."""
+    seen: dict[Any, int] = {}
+    for i, label in enumerate(labels):
+        if label in seen:
+            raise ValueError(f"{name} must differ, but {label!r} is at positions {seen[label]} and {i}")
+        seen[label] = i

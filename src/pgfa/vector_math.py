@@ -38,7 +38,7 @@ _LN2_LOW = 1.90821492927058770002e-10
 _ROUNDER = 6755399441055744.0
 
 
-@compiled(liberty="fused")
+@compiled(liberty="fused", allocates=False)
 def exp(x):  # type: ignore[no-untyped-def]
     """e to the power x; zero below -708, and x must not exceed 708.
 
@@ -65,3 +65,51 @@ def exp(x):  # type: ignore[no-untyped-def]
     p = p * r + 1.0
     value = _float_of_bits(_bits_of_float(p) + (_bits_of_float(shifted) << 52))
     return 0.0 if x < -708.0 else value
+
+
+#: Coefficients of (log(1 + f) - s f + s f^2 / 2 - ...) in s = f / (2 + f), from the C library of Sun Microsystems.
+_LOG_1 = 6.666666666666735130e-01
+_LOG_2 = 3.999999999940941908e-01
+_LOG_3 = 2.857142874366239149e-01
+_LOG_4 = 2.222219843214978396e-01
+_LOG_5 = 1.818357216161805012e-01
+_LOG_6 = 1.531383769920937332e-01
+_LOG_7 = 1.479819860511658591e-01
+_MANTISSA = 0x000FFFFFFFFFFFFF
+_EXPONENT_OF_ONE = 0x3FF0000000000000
+#: The upper bits of the square root of one half, below which a mantissa is better doubled.
+_BITS_OF_ROOT_HALF = 0x3FE6A09E667F3BCD
+
+
+@compiled(liberty="fused", allocates=False)
+def log(x):  # type: ignore[no-untyped-def]
+    """Natural logarithm of a positive, normal, finite x."""
+    bits = _bits_of_float(x) + (_EXPONENT_OF_ONE - _BITS_OF_ROOT_HALF)
+    exponent = float((bits >> 52) - 1023)
+    f = _float_of_bits((bits & _MANTISSA) + _BITS_OF_ROOT_HALF) - 1.0
+    s = f / (2.0 + f)
+    square = s * s
+    r = _LOG_7
+    r = r * square + _LOG_6
+    r = r * square + _LOG_5
+    r = r * square + _LOG_4
+    r = r * square + _LOG_3
+    r = r * square + _LOG_2
+    r = r * square + _LOG_1
+    r = r * square
+    half = 0.5 * f * f
+    return exponent * _LN2_HIGH - ((half - (s * (half + r) + exponent * _LN2_LOW)) - f)
+
+
+@compiled(liberty="fused", allocates=False)
+def softplus(x):  # type: ignore[no-untyped-def]
+    """log(1 + e^x) for any finite x, with an absolute error of at most a few units in the last place of max(1, x)."""
+    return max(x, 0.0) + log(1.0 + exp(-abs(x)))
+
+
+@compiled(liberty="fused", allocates=False)
+def split(x):  # type: ignore[no-untyped-def]
+    """The exponent of x >= 1, plus 1023, and its mantissa in [1, 2)."""
+    bits = _bits_of_float(x)
+    # Masked though positive: vector units know how to shift in zeros, not how to shift in signs.
+    return (bits >> 52) & 0x7FF, _float_of_bits((bits & _MANTISSA) | _EXPONENT_OF_ONE)

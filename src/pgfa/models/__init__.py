@@ -2,5 +2,6 @@
 
 from pgfa.models.base import Model
 from pgfa.models.linear_gaussian import LinearGaussian
+from pgfa.models.relational import Relational
 
-__all__ = ["LinearGaussian", "Model"]
+__all__ = ["LinearGaussian", "Model", "Relational"]
