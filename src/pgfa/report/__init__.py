@@ -17,7 +17,7 @@ from pgfa.report.base import Findings, Fit, Notes, findings_of
 from pgfa.report.text import plain
 from pgfa.summary import summarise
 
-__all__ = ["Notes", "make_fit", "print_report", "write_report"]
+__all__ = ["Fit", "Notes", "make_fit", "print_report", "write_report"]
 
 _MOST_FEATURES_SHOWN = 20
 _MOST_ROWS_ARRANGED = 20_000
@@ -59,11 +59,16 @@ def write_report(fit: Fit, out: Path, *, findings: Findings | None = None) -> li
     return [f"{name}.csv" for name in tables] + [f"{name}.png" for name in figures]
 
 
-def print_report(fit: Fit, console: Console, *, findings: Findings | None = None) -> None:
-    """Show what was found on a terminal."""
+def print_report(fit: Fit, console: Console, *, findings: Findings | None = None, brief: bool = False) -> None:
+    """Show what was found on a terminal; if `brief`, without the tables of diagnostics and chains."""
     findings = findings or findings_of(fit)
     diagnostics = diagnose(fit.tree)
     num_chains = len(fit.chains)
+    if brief:
+        console.print(overview.features_table(fit, findings, _MOST_FEATURES_SHOWN))
+        for sentence in [overview.one_line_verdict(diagnostics, fit), *findings.sentences]:
+            console.print(plain(sentence))
+        return
     console.print(overview.diagnostics_table(diagnostics, num_chains))
     problems = overview.verdict(diagnostics, fit)
     for problem in problems:

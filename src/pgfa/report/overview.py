@@ -86,6 +86,18 @@ def verdict(diagnostics: pd.DataFrame, fit: Fit) -> list[str]:
     return [_in_words(text, list(fit.summary.owners.index)) for text in found]
 
 
+def one_line_verdict(diagnostics: pd.DataFrame, fit: Fit) -> str:
+    """Whether the chains agree, in a sentence."""
+    worst, agreement = diagnostics["r_hat"].max(), fit.summary.agreement_by_chain.min()
+    if not complaints(diagnostics, len(fit.chains)):
+        return "The chains agree and are long enough."
+    return (
+        f"These chains are short (largest R-hat {number(worst)}; agreement on features at least {agreement:.2f} in "
+        f"each "
+        "chain): a look at the data, not a result to publish."
+    )
+
+
 def _in_words(complaint: str, rows: list[Any]) -> str:
     """A complaint with options of the command line for arguments of Python, and labels of the user for numbers of
     rows."""
@@ -108,17 +120,18 @@ def _row(rows: list[Any], place: str) -> str:
 def chains_table(fit: Fit) -> Table:
     """A line for each chain: where it is, and whether it tells of the same features."""
     stats = fit.tree["sample_stats"].dataset
-    table = Table(title="Chains", title_justify="left")
+    table = Table(title="Chains (* has the best draw)", title_justify="left")
     table.add_column("")
     for heading in ("draws", "log density", "features in use", "agreement", "iterations/s"):
         table.add_column(heading, justify="right")
     settings = json.loads(fit.tree.attrs.get("settings", "{}"))
-    thin, warmup = int(settings.get("thin", 1)), int(settings.get("warmup", 0))
+    thin = int(settings.get("thin", 1))
     for i, chain in enumerate(fit.chains):
         lp = np.asarray(stats["lp"].isel(chain=i).values, dtype=float)
         used = np.asarray(stats["used_features"].isel(chain=i).values)
-        seconds = float(stats["time"].isel(chain=i, draw=-1))
-        speed = (warmup + thin * lp.size) / seconds if seconds > 0 else float("nan")
+        seconds = np.asarray(stats["time"].isel(chain=i).values, dtype=float)
+        # Between draws: the first iteration of a process compiles, which says nothing about speed.
+        speed = thin * (lp.size - 1) / (seconds[-1] - seconds[0]) if seconds[-1] > seconds[0] else float("nan")
         has_reference = chain == fit.summary.chain
         table.add_row(
             f"chain {chain}" + (" *" if has_reference else ""),
@@ -137,7 +150,7 @@ def chains_table(fit: Fit) -> Table:
 def features_table(fit: Fit, findings: Findings, at_most: int) -> Table:
     """A line for each feature of the reference draw, with its owners by name."""
     summary = fit.summary
-    table = Table(title=f"Features of the best draw (* in chain {summary.chain})", title_justify="left")
+    table = Table(title=f"Features of the best draw (in chain {summary.chain})", title_justify="left")
     table.add_column("")
     table.add_column("owners", justify="right")
     table.add_column("agreement", justify="right")
