@@ -2,7 +2,7 @@
 
     python -m benchmarks.warmup [--starts 16] [--data lg-5 lg-20 lfrm-20 pyclone-8]
 
-A chain has arrived where its last log density is within 2% of that of the truth that the data were drawn from, or above it.
+A chain has arrived where its last log density is within 2% of that of the truth behind the data, or above it.
 """
 
 from __future__ import annotations

@@ -20,8 +20,9 @@ def code_blocks(page: Path) -> list[str]:
 
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
-def test_code_runs(page):
+def test_code_runs(page, tmp_path, monkeypatch):
     """The blocks of a page, one after the other; short runs stand in for long ones."""
+    monkeypatch.chdir(tmp_path)
     names = {"pgfa": pgfa, "X": np.random.default_rng(0).normal(size=(30, 4))}
     for block in code_blocks(page):
         block = block.replace("draws=500, warmup=500", "draws=20, warmup=20, progress=False")

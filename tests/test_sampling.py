@@ -160,9 +160,11 @@ def test_an_initial_state_is_stored(tmp_path, monkeypatch):
 
 
 SCRIPT = """
-import sys, numpy as np, pgfa X = np.random.default_rng(0).normal(size=(300, 6)) pgfa.sample(pgfa.LinearGaussian(X),
-pgfa.IndianBuffet(), draws=400, warmup=100, chains=2, seed=3, progress=False, check=False,
-            checkpoint=sys.argv[1] or None, checkpoint_interval=0.05)
+import sys, numpy as np, pgfa
+
+X = np.random.default_rng(0).normal(size=(300, 6))
+options = dict(draws=400, warmup=100, chains=2, seed=3, progress=False, check=False)
+pgfa.sample(pgfa.LinearGaussian(X), pgfa.IndianBuffet(), checkpoint=sys.argv[1], checkpoint_interval=0.05, **options)
 """
 
 
@@ -266,9 +268,12 @@ def test_a_time_budget_ends_chains_at_equal_length():
 
 
 INTERRUPTED = """
-import os, signal, threading, numpy as np, pgfa X = np.random.default_rng(0).normal(size=(100, 6))
-threading.Timer(float(os.environ["AFTER"]), lambda: os.kill(os.getpid(), signal.SIGINT)).start() fit =
-pgfa.sample(pgfa.LinearGaussian(X), pgfa.BetaBernoulli(3), draws=10_000_000, warmup=5, chains=2, seed=3, check=False)
+import os, signal, threading, numpy as np, pgfa
+
+X = np.random.default_rng(0).normal(size=(100, 6))
+threading.Timer(float(os.environ["AFTER"]), lambda: os.kill(os.getpid(), signal.SIGINT)).start()
+options = dict(draws=10_000_000, warmup=5, chains=2, seed=3, check=False)
+fit = pgfa.sample(pgfa.LinearGaussian(X), pgfa.BetaBernoulli(3), **options)
 print("chains", fit["posterior"].sizes["chain"], "finite", bool(np.isfinite(fit["sample_stats"]["lp"]).all()))
 """
 
@@ -284,7 +289,7 @@ def test_ctrl_c_returns_what_has_been_drawn():
     )
     assert result.returncode == 0, result.stderr
     assert result.stdout.strip() == "chains 2 finite True"
-    assert "chain 1, draws, iteration" in result.stderr  # plain lines, as this is no terminal
+    assert "chain 1, stopped, iteration" in result.stderr  # plain lines, as this is no terminal
 
 
 def test_an_end_before_the_first_draw_is_an_error():

@@ -75,12 +75,12 @@ def propose_singletons(rows: Any, n: int, z: Any, old: Any, new: Any, block: Any
     raise NotImplementedError
 
 
-@implements(end_row, None)
+@implements(end_row, None, allocates=False)
 def _forget_row(rows, n, z):  # type: ignore[no-untyped-def]
     pass
 
 
-@compiled
+@compiled(allocates=False)
 def propose_singletons_from_prior(rows, n, z, old, new, block, power, rng):  # type: ignore[no-untyped-def]
     """Metropolis-Hastings step with the parameters of the new columns drawn from their prior."""
     log_ratio = -start(rows, n, z, block)
@@ -99,6 +99,6 @@ def propose_singletons_from_prior(rows, n, z, old, new, block, power, rng):  # t
     return np.log(rng.random()) < power * log_ratio
 
 
-@implements(propose_singletons, None)
+@implements(propose_singletons, None, allocates=False)
 def _propose_singletons(rows, n, z, old, new, block, power, rng):  # type: ignore[no-untyped-def]
     return propose_singletons_from_prior(rows, n, z, old, new, block, power, rng)

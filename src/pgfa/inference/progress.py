@@ -23,7 +23,8 @@ def _duration(seconds: float) -> str:
 
 def _columns(chain: int, progress: Progress, total: int, warmup: int) -> list[str]:
     left = (total - progress.iteration) / progress.iterations_per_second if progress.iterations_per_second else 0.0
-    phase = "done" if progress.is_done else "warm-up" if progress.iteration < warmup else "draws"
+    running = "warm-up" if progress.iteration < warmup else "draws"
+    phase = running if progress.status == "running" else progress.status
     return [
         f"chain {chain}",
         f"{progress.iteration}/{total}",
@@ -31,7 +32,7 @@ def _columns(chain: int, progress: Progress, total: int, warmup: int) -> list[st
         f"{progress.log_density:.1f}",
         f"{progress.num_features}",
         f"{progress.iterations_per_second:.1f}",
-        "-" if progress.is_done else _duration(left),
+        _duration(left) if progress.status == "running" else "-",
     ]
 
 
@@ -86,4 +87,4 @@ class Display:
                     texts = _columns(chain, progress, self._total, self._warmup)
                     words = [texts[0], texts[2], f"iteration {texts[1]}", f"log density {texts[3]}",
                              f"{texts[4]} features", f"{texts[5]} it/s", f"{texts[6]} left"]  # fmt: skip
-                    print(", ".join(words if not progress.is_done else words[:-1]), file=sys.stderr, flush=True)
+                    print(", ".join(words if progress.status == "running" else words[:-1]), file=sys.stderr, flush=True)

@@ -48,7 +48,8 @@ class Progress:
     log_density: float = float("nan")
     num_features: int = 0
     iterations_per_second: float = float("nan")
-    is_done: bool = False
+    #: "running", or how it ended: "done" or "stopped".
+    status: str = "running"
 
 
 @dataclass
@@ -135,7 +136,7 @@ def run_chain(
     progress.log_density = chain.log_density()
     progress.num_features = int(np.count_nonzero(chain._state.Z.any(axis=0)))
     progress.iterations_per_second = speed()
-    progress.is_done = True
+    progress.status = "done" if chain.num_iterations >= plan.num_iterations else "stopped"
     return result
 
 

@@ -125,7 +125,7 @@ def store_feature(rows: Any, k: int) -> None:
     raise NotImplementedError
 
 
-@compiled
+@compiled(allocates=False)
 def _store_all(rows):  # type: ignore[no-untyped-def]
     for k in range(rows.V.shape[0]):
         store_feature(rows, k)
@@ -134,7 +134,7 @@ def _store_all(rows):  # type: ignore[no-untyped-def]
 # --- through products of features -----------------------------------------------------------------------------------
 
 
-@implements(store_feature, GramRows, liberty="arithmetic")
+@implements(store_feature, GramRows, liberty="arithmetic", allocates=False)
 def _gram_store_feature(rows, k):  # type: ignore[no-untyped-def]
     num_features, num_dims = rows.V.shape
     rows.is_complete[0] = False
@@ -151,7 +151,7 @@ def _gram_store_feature(rows, k):  # type: ignore[no-untyped-def]
         rows.gram[k, j] = rows.tau_x * product
 
 
-@implements(begin_row, GramRows, liberty="arithmetic")
+@implements(begin_row, GramRows, liberty="arithmetic", allocates=False)
 def _gram_begin_row(rows, n):  # type: ignore[no-untyped-def]
     table, tau, gram, projection = rows.table, rows.tau_x, rows.row_gram, rows.projection
     num_features, num_dims = rows.V.shape
@@ -164,7 +164,9 @@ def _gram_begin_row(rows, n):  # type: ignore[no-untyped-def]
                 product += rows.V[k, d] * x[d]
             projection[k] = tau * product - rows.shift[k]
         if not rows.is_complete[0]:
-            gram[:] = rows.gram
+            for k in range(num_features):
+                for j in range(num_features):
+                    gram[k, j] = rows.gram[k, j]
             rows.is_complete[0] = True
         for i in range(first, last):
             d = table.missing_in_row[i]
@@ -178,8 +180,10 @@ def _gram_begin_row(rows, n):  # type: ignore[no-untyped-def]
     else:
         # Mostly missing: sum what is there instead of subtracting what is not.
         rows.is_complete[0] = False
-        gram[:] = 0.0
-        projection[:] = 0.0
+        for k in range(num_features):
+            projection[k] = 0.0
+            for j in range(num_features):
+                gram[k, j] = 0.0
         for d in range(num_dims):
             if first < last and table.missing_in_row[first] == d:
                 first += 1
@@ -192,7 +196,7 @@ def _gram_begin_row(rows, n):  # type: ignore[no-untyped-def]
                     gram[k, j] += scaled * v[j]
 
 
-@implements(start, GramRows, liberty="arithmetic", inline=True)
+@implements(start, GramRows, liberty="arithmetic", allocates=False, inline=True)
 def _gram_start(rows, n, z, block):  # type: ignore[no-untyped-def]
     num_features = z.size
     for j in range(num_features):
@@ -208,20 +212,20 @@ def _gram_start(rows, n, z, block):  # type: ignore[no-untyped-def]
     return log_lik
 
 
-@implements(flipped, GramRows, liberty="arithmetic")
+@implements(flipped, GramRows, liberty="arithmetic", allocates=False)
 def _gram_flipped(rows, n, k, sign, block, log_lik, count, out):  # type: ignore[no-untyped-def]
     curvature = 0.5 * rows.row_gram[k, k]
     for i in range(count):
         out[i] = log_lik[i] + sign * block[i, k] - curvature
 
 
-@implements(flip, GramRows, liberty="arithmetic")
+@implements(flip, GramRows, liberty="arithmetic", allocates=False)
 def _gram_flip(rows, n, k, sign, block):  # type: ignore[no-untyped-def]
     for j in range(block.shape[1]):
         block[0, j] -= sign * rows.row_gram[k, j]
 
 
-@implements(spawn, GramRows, liberty="arithmetic")
+@implements(spawn, GramRows, liberty="arithmetic", allocates=False)
 def _gram_spawn(rows, n, k, sign, block, parents, flips, count, out):  # type: ignore[no-untyped-def]
     num_features = block.shape[1]
     for i in range(count):
@@ -234,7 +238,7 @@ def _gram_spawn(rows, n, k, sign, block, parents, flips, count, out):  # type: i
 # --- through residuals ----------------------------------------------------------------------------------------------
 
 
-@implements(store_feature, ResidualRows, liberty="arithmetic")
+@implements(store_feature, ResidualRows, liberty="arithmetic", allocates=False)
 def _residual_store_feature(rows, k):  # type: ignore[no-untyped-def]
     rows.is_complete[0] = False
     norm = 0.0
@@ -243,15 +247,17 @@ def _residual_store_feature(rows, k):  # type: ignore[no-untyped-def]
     rows.half_norm[k] = 0.5 * rows.tau_x * norm
 
 
-@implements(begin_row, ResidualRows, liberty="arithmetic")
+@implements(begin_row, ResidualRows, liberty="arithmetic", allocates=False)
 def _residual_begin_row(rows, n):  # type: ignore[no-untyped-def]
     table = rows.table
     num_features, num_dims = rows.V.shape
     for d in range(num_dims):
         rows.centred[d] = table.X[n, d] - rows.intercept[d]
     if not rows.is_complete[0]:
-        rows.row_V[:] = rows.V
-        rows.row_half_norm[:] = rows.half_norm
+        for k in range(num_features):
+            rows.row_half_norm[k] = rows.half_norm[k]
+            for d in range(num_dims):
+                rows.row_V[k, d] = rows.V[k, d]
         rows.is_complete[0] = True
     first, last = table.row_start[n], table.row_start[n + 1]
     if first == last:
@@ -269,7 +275,7 @@ def _residual_begin_row(rows, n):  # type: ignore[no-untyped-def]
         rows.row_half_norm[k] = 0.5 * rows.tau_x * norm
 
 
-@implements(start, ResidualRows, liberty="arithmetic", inline=True)
+@implements(start, ResidualRows, liberty="arithmetic", allocates=False, inline=True)
 def _residual_start(rows, n, z, block):  # type: ignore[no-untyped-def]
     num_dims = rows.V.shape[1]
     for d in range(num_dims):
@@ -284,7 +290,7 @@ def _residual_start(rows, n, z, block):  # type: ignore[no-untyped-def]
     return -0.5 * rows.tau_x * squares
 
 
-@implements(flipped, ResidualRows, liberty="arithmetic")
+@implements(flipped, ResidualRows, liberty="arithmetic", allocates=False)
 def _residual_flipped(rows, n, k, sign, block, log_lik, count, out):  # type: ignore[no-untyped-def]
     for i in range(count):
         out[i] = log_lik[i] - rows.row_half_norm[k]
@@ -294,13 +300,13 @@ def _residual_flipped(rows, n, k, sign, block, log_lik, count, out):  # type: ig
             out[i] += step * block[d, i]
 
 
-@implements(flip, ResidualRows, liberty="arithmetic")
+@implements(flip, ResidualRows, liberty="arithmetic", allocates=False)
 def _residual_flip(rows, n, k, sign, block):  # type: ignore[no-untyped-def]
     for d in range(block.shape[0]):
         block[d, 0] -= sign * rows.row_V[k, d]
 
 
-@implements(spawn, ResidualRows, liberty="arithmetic")
+@implements(spawn, ResidualRows, liberty="arithmetic", allocates=False)
 def _residual_spawn(rows, n, k, sign, block, parents, flips, count, out):  # type: ignore[no-untyped-def]
     for d in range(block.shape[0]):
         step = sign * rows.row_V[k, d]
@@ -325,11 +331,11 @@ def _propose_singletons(rows, n, z, old, new, block, power, rng):  # type: ignor
 
 
 for _kind in (GramRows, ResidualRows):
-    implements(draw_feature, _kind)(_draw_feature)
-    implements(propose_singletons, _kind)(_propose_singletons)
+    implements(draw_feature, _kind, allocates=False)(_draw_feature)
+    implements(propose_singletons, _kind, allocates=False)(_propose_singletons)
 
 
-@compiled
+@compiled(allocates=False)
 def propose_singletons_collapsed(rows, n, z, old, new, power, rng):  # type: ignore[no-untyped-def]
     """Accept on the likelihood with the singletons' values integrated out, then draw these from their posterior.
 
@@ -377,7 +383,7 @@ def propose_singletons_collapsed(rows, n, z, old, new, power, rng):  # type: ign
     return True
 
 
-@compiled
+@compiled(allocates=False)
 def _residual_without(rows, n, z, left_out, d):  # type: ignore[no-untyped-def]
     residual = rows.table.X[n, d] - rows.intercept[d]
     for k in range(z.size):

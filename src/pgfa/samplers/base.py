@@ -49,7 +49,7 @@ def update_row(
     raise NotImplementedError
 
 
-@compiled
+@compiled(allocates=False)
 def shuffle(values, count, rng):  # type: ignore[no-untyped-def]
     """Put the first `count` values into uniformly random order."""
     for i in range(count - 1, 0, -1):
@@ -57,7 +57,7 @@ def shuffle(values, count, rng):  # type: ignore[no-untyped-def]
         values[i], values[j] = values[j], values[i]
 
 
-@compiled
+@compiled(allocates=False)
 def logistic(x):  # type: ignore[no-untyped-def]
     """1 / (1 + exp(-x)) without overflow."""
     if x >= 0.0:
@@ -66,7 +66,7 @@ def logistic(x):  # type: ignore[no-untyped-def]
     return e / (1.0 + e)
 
 
-@compiled(liberty="arithmetic")
+@compiled(liberty="arithmetic", allocates=False)
 def exponentiate(log_weights, count, weights):  # type: ignore[no-untyped-def]
     """Set weights to exp(log_weights - max) and return their sum and the maximum."""
     highest = log_weights[0]
@@ -79,7 +79,7 @@ def exponentiate(log_weights, count, weights):  # type: ignore[no-untyped-def]
     return total, highest
 
 
-@compiled
+@compiled(allocates=False)
 def draw_index(weights, count, total, rng):  # type: ignore[no-untyped-def]
     """Draw an index with probability proportional to its weight; never one of weight zero."""
     u = rng.random() * total

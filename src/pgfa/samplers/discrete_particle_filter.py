@@ -106,10 +106,10 @@ class DiscreteKernel(NamedTuple):
     path: NDArray[np.int64]
 
 
-implements(update_row, DiscreteKernel)(update_row_by_particles)
+implements(update_row, DiscreteKernel, allocates=False)(update_row_by_particles)
 
 
-@implements(run_filter, DiscreteKernel)
+@implements(run_filter, DiscreteKernel, allocates=False)
 def _run_filter(kernel, rows, n, z, log_odds, columns, num_columns, power, conditional, rng):  # type: ignore[no-untyped-def]
     block, next_block = kernel.block, kernel.next_block
     log_lik, log_weight = kernel.log_lik, kernel.log_weight

@@ -38,7 +38,7 @@ class GibbsKernel(NamedTuple):
     flipped_log_lik: NDArray[np.float64]
 
 
-@implements(update_row, GibbsKernel)
+@implements(update_row, GibbsKernel, allocates=False)
 def _update_row(kernel, rows, n, z, log_odds, columns, num_columns, power, rng):  # type: ignore[no-untyped-def]
     kernel.log_lik[0] = start(rows, n, z, kernel.block)
     for t in range(num_columns):

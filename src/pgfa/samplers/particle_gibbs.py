@@ -97,7 +97,7 @@ class ParticleGibbsKernel(NamedTuple):
     path: NDArray[np.int64]
 
 
-@compiled
+@compiled(allocates=False)
 def _resample_multinomial(weights, count, total, kept, rng, parents):  # type: ignore[no-untyped-def]
     """Independent ancestors; the kept particle (if any) is its own, in its own slot."""
     for j in range(count):
@@ -107,7 +107,7 @@ def _resample_multinomial(weights, count, total, kept, rng, parents):  # type: i
     return kept
 
 
-@compiled
+@compiled(allocates=False)
 def _resample_stratified(weights, count, total, kept, rng, parents):  # type: ignore[no-untyped-def]
     """One ancestor from each of `count` equal slices of the cumulative weight; returns the kept particle's new slot.
 
@@ -136,10 +136,10 @@ def _resample_stratified(weights, count, total, kept, rng, parents):  # type: ig
     return slot
 
 
-implements(update_row, ParticleGibbsKernel)(update_row_by_particles)
+implements(update_row, ParticleGibbsKernel, allocates=False)(update_row_by_particles)
 
 
-@implements(run_filter, ParticleGibbsKernel)
+@implements(run_filter, ParticleGibbsKernel, allocates=False)
 def _run_filter(kernel, rows, n, z, log_odds, columns, num_columns, power, conditional, rng):  # type: ignore[no-untyped-def]
     block, next_block = kernel.block, kernel.next_block
     num_particles = kernel.num_particles
@@ -171,7 +171,8 @@ def _run_filter(kernel, rows, n, z, log_odds, columns, num_columns, power, condi
 
         resampled = False
         if t == 0:
-            parents[:] = 0
+            for j in range(num_particles):
+                parents[j] = 0
         else:
             for j in range(count):
                 parents[j] = j

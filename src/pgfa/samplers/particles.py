@@ -38,12 +38,13 @@ def update_row_by_particles(kernel, rows, n, z, log_odds, columns, num_columns, 
             z[columns[t]] = kernel.test_path[t]
         run_filter(kernel, rows, n, z, log_odds, columns, num_columns, power, pilot == 0, rng)
         if pilot == 1:
-            kernel.test_path[:num_columns] = kernel.path[:num_columns]
+            for t in range(num_columns):
+                kernel.test_path[t] = kernel.path[t]
     for t in range(num_columns):
         z[columns[t]] = kernel.path[t]
 
 
-@compiled
+@compiled(allocates=False)
 def trace_path(history, num_columns, particle, path):  # type: ignore[no-untyped-def]
     """Follow a particle back to the root; an entry of the history is twice its parent plus its bit."""
     for t in range(num_columns - 1, -1, -1):

@@ -76,7 +76,7 @@ class RowGibbsKernel(NamedTuple):
     weights: NDArray[np.float64]
 
 
-@compiled
+@compiled(allocates=False)
 def _changed_bit(i):  # type: ignore[no-untyped-def]
     """The bit in which the i-th and the (i-1)-th Gray code differ: the number of trailing zeros of i."""
     bit = 0
@@ -86,7 +86,7 @@ def _changed_bit(i):  # type: ignore[no-untyped-def]
     return bit
 
 
-@implements(update_row, RowGibbsKernel)
+@implements(update_row, RowGibbsKernel, allocates=False)
 def _update_row(kernel, rows, n, z, log_odds, columns, num_columns, power, rng):  # type: ignore[no-untyped-def]
     size = min(num_columns, kernel.max_columns)
     num_vectors = 1 << size

@@ -24,13 +24,13 @@ def code_of(test_path: str, *, warmup: bool) -> int:
     return ZEROS if test_path in WARMUP_ONLY and not warmup else NAMES.index(test_path)
 
 
-@compiled
+@compiled(allocates=False)
 def has_pilot(code):  # type: ignore[no-untyped-def]
     """Whether a pilot run without the present row draws the test path."""
     return code == UNCONDITIONAL or code == TWO_STAGE
 
 
-@compiled
+@compiled(allocates=False)
 def fill_test_path(code, present, num_columns, rng, test_path):  # type: ignore[no-untyped-def]
     """Write the test path of each column in turn; where a pilot run will draw it, the one the pilot starts from."""
     for t in range(num_columns):

@@ -8,7 +8,7 @@ from pgfa._compile import compiled
 from pgfa.vector_math import exp
 
 
-@compiled(liberty="arithmetic")
+@compiled(liberty="arithmetic", allocates=False)
 def _count_from(log_weight, count, bound):  # type: ignore[no-untyped-def]
     reached = 0
     for i in range(count):
@@ -16,7 +16,7 @@ def _count_from(log_weight, count, bound):  # type: ignore[no-untyped-def]
     return reached
 
 
-@compiled(liberty="arithmetic")
+@compiled(liberty="arithmetic", allocates=False)
 def find_threshold(log_weight, count, num_kept, weights):  # type: ignore[no-untyped-def]
     """Solve sum_i min(1, c w_i) = num_kept for c, where more than num_kept weights are given.
 
@@ -62,7 +62,7 @@ def find_threshold(log_weight, count, num_kept, weights):  # type: ignore[no-unt
         c = (num_kept - num_heavy) / rest
 
 
-@compiled
+@compiled(allocates=False)
 def thin(log_weight, count, num_kept, floor, kept, rng, weights, chosen, new_log_weight):  # type: ignore[no-untyped-def]
     """Choose survivors among `count` weighted particles, about `num_kept` of them.
 
@@ -134,7 +134,10 @@ def thin(log_weight, count, num_kept, floor, kept, rng, weights, chosen, new_log
             new_log_weight[survivors] = log_weight_if_so
             survivors += 1
     if survivors == 0:  # without a kept one, rounding or the floor may have lost everything
-        chosen[0] = np.argmax(log_weight[:count])
+        chosen[0] = 0
+        for i in range(1, count):
+            if log_weight[i] > log_weight[chosen[0]]:
+                chosen[0] = i
         new_log_weight[0] = 0.0
         survivors = 1
     return survivors, kept_place
