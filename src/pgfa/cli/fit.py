@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from enum import StrEnum
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -147,7 +148,9 @@ def fit_pyclone(
     file: File,
     density: Annotated[
         DensityName,
-        typer.Option(help="Noise of read counts: beta-binomial where it is more than binomial, as in deep sequencing."),
+        typer.Option(
+            help="Noise of read counts: beta-binomial where they vary more than a binomial would, as most real ones do."
+        ),
     ] = DensityName.binomial,
     delimiter: Delimiter = None,
     run: RunOptions = RunOptions(),  # noqa: B008
@@ -167,7 +170,9 @@ def fit_pyclone(
         try:
             model = PyClone(records, density=density.value)
         except ValueError as error:
-            raise io.TableError(f"{file}: {error}") from None
+            # The model knows a table with labels of rows; the user, a file with lines.
+            text = re.sub(r"row '((?:line|row) \d+)'", r"\1", str(error)).removeprefix("table ")
+            raise io.TableError(f"{file} {text}") from None
     run_fit(model, Notes(source=str(file), row_name="mutation_id"), run, run.out or default_out(file))
 
 

@@ -96,10 +96,11 @@ def simulate_pyclone(
     rows: Rows = 100,
     samples: Annotated[int, typer.Option(min=1, help="Number of samples.")] = 4,
     depth: Annotated[float, typer.Option(min=1.0, help="Mean number of reads.")] = 1000.0,
+    missing: Missing = 0.0,
     options: SimulationOptions = None,  # type: ignore[assignment]
 ) -> None:
     """Read counts of mutations in the columns of PyClone-VI."""
-    _simulate("pyclone", options, _counts, num_rows=rows, num_samples=samples, depth=depth)
+    _simulate("pyclone", options, _counts, num_rows=rows, num_samples=samples, mean_depth=depth, missing=missing)
 
 
 # --- tables ---------------------------------------------------------------------------------------------------------

@@ -66,7 +66,7 @@ def print_report(fit: Fit, console: Console, *, findings: Findings | None = None
     num_chains = len(fit.chains)
     if brief:
         console.print(overview.features_table(fit, findings, _MOST_FEATURES_SHOWN))
-        for sentence in [overview.one_line_verdict(diagnostics, fit), *findings.sentences]:
+        for sentence in [overview.one_line_verdict(diagnostics, fit), *overview.duplicates(fit), *findings.sentences]:
             console.print(plain(sentence))
         return
     console.print(overview.diagnostics_table(diagnostics, num_chains))

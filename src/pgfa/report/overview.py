@@ -185,11 +185,15 @@ def features_in_words(fit: Fit, shown: int) -> list[str]:
     ]
     if len(summary.names) > shown:
         said.append(f"{len(summary.names) - shown} more features are in features.csv.")
-    said += [
+    return said + duplicates(fit)
+
+
+def duplicates(fit: Fit) -> list[str]:
+    """Which features nobody can tell apart."""
+    return [
         f"{', '.join(group)} have exactly the same owners in the best draw: only what they do together means something."
-        for group in summary.duplicates
+        for group in fit.summary.duplicates
     ]
-    return said
 
 
 def common_tables(fit: Fit) -> dict[str, pd.DataFrame]:
