@@ -11,7 +11,16 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pgfa.io import TableError, read_adjacency, read_cells, read_edges, read_matrix, read_records, safe_cell, write_table
+from pgfa.io import (
+    TableError,
+    read_adjacency,
+    read_cells,
+    read_edges,
+    read_matrix,
+    read_records,
+    safe_cell,
+    write_table,
+)
 
 TABLE = "mouse,BCL2,DYRK1A\nm1,0.5,1\nm2,NA,-2e-1\n"
 
@@ -161,7 +170,9 @@ def test_text_where_numbers_are_due(write):
     )
 
 
-@pytest.mark.parametrize("cell", ["1,5", "1_000", "0x10", "inf", "-Infinity", "1e999", "1 000", "\u0663", "TRUE", "?", "-"])
+@pytest.mark.parametrize(
+    "cell", ["1,5", "1_000", "0x10", "inf", "-Infinity", "1e999", "1 000", "\u0663", "TRUE", "?", "-"]
+)
 def test_only_plain_numbers_are_numbers(write, cell):
     message = refused(read_matrix, write("t.csv", f'a,b\n1,2\n"{cell}",2\n'))
     assert f"line 3, column 'a': expected a number, got {cell!r}" in message
@@ -197,7 +208,11 @@ def test_long_cells_are_cut(write):
         ("t.tsv", "a,b\n1,2\n", "expected columns separated by tabs, found none of these, but 1 commas"),
         ("t.txt", "a b\n1 2\n", "cannot tell what separates the columns"),
         ("t.txt", "a,b;c\n1,2;3\n", "cannot tell what separates the columns"),
-        ("t.csv", "a,b\n1,2\n1\n1,2,3\n\n4,5\n", "t.csv has 3 problems:\n  line 3 has 1 cell, expected 2\n  line 4 has 3"),
+        (
+            "t.csv",
+            "a,b\n1,2\n1\n1,2,3\n\n4,5\n",
+            "t.csv has 3 problems:\n  line 3 has 1 cell, expected 2\n  line 4 has 3",
+        ),
         ("t.csv", "1,2\n3,4\n", "expected the names of the columns, found only numbers"),
         ("t.csv", "a,a\n1,2\n", "t.csv, line 1: two columns are called 'a'; names must be different"),
         ("t.csv", "a,\n1,2\n", "t.csv, line 1: column 2 has no name"),
@@ -290,7 +305,11 @@ def test_edges(write):
         ("source,target,value\na,b,3\nb,c,1\n", {}, "line 2, column 'value': expected 0 or 1, got '3'"),
         ("source,target\na,a\n", {}, "line 2, node 'a' is linked with itself: say --self-links"),
         ("source,target,value\na,b,1\na,b,0\n", {}, "line 3, 'a' and 'b': value 0, but 1 on line 2"),
-        ("source,target,value\na,b,1\nb,a,\n", {"symmetric": True}, "line 3, 'b' and 'a': value missing, but 1 on line 2"),
+        (
+            "source,target,value\na,b,1\nb,a,\n",
+            {"symmetric": True},
+            "line 3, 'b' and 'a': value missing, but 1 on line 2",
+        ),
         ("a,b,1,2\n", {"header": False}, "has 4 columns: expected source, target"),
     ],
 )

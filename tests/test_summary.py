@@ -153,7 +153,15 @@ def test_mean_and_sd_of_values_far_from_zero():
 def test_states_are_the_draws():
     truth = pgfa.simulate("linear-gaussian", pgfa.IndianBuffet(), rng=3, num_rows=15, num_columns=3)
     fit = pgfa.sample(
-        truth.model, pgfa.IndianBuffet(), pgfa.Gibbs(), draws=10, warmup=5, chains=2, seed=1, progress=False, check=False
+        truth.model,
+        pgfa.IndianBuffet(),
+        pgfa.Gibbs(),
+        draws=10,
+        warmup=5,
+        chains=2,
+        seed=1,
+        progress=False,
+        check=False,
     )
     states = list(states_of(fit))
     assert len(states) == 20

@@ -17,10 +17,17 @@ class Show(StrEnum):
 
 def demo(
     out: Annotated[Path, typer.Option(file_okay=False, help="Folder for pictures and tables.")] = Path("out/demo"),
-    seed: Annotated[int, typer.Option(min=0, help="Seed of the chains, and of what is held out.")] = 1,
-    draws: Annotated[int, typer.Option(min=4, help="Draws of each chain; more of them take longer.")] = 150,
+    seed: Annotated[int, typer.Option(min=0, metavar="N", help="Seed of the chains, and of what is held out.")] = 1,
+    draws: Annotated[
+        int, typer.Option(min=4, metavar="N", help="Draws of each chain; more of them take longer.")
+    ] = 150,
     only: Annotated[
-        list[Show] | None, typer.Option(help="This data set only; may be given several times.", show_default="all")
+        list[Show] | None,
+        typer.Option(
+            metavar="NAME",
+            help="This data set only (mice, law-firm or leukaemia); may be given several times.",
+            show_default="all",
+        ),
     ] = None,
 ) -> None:
     """Fit real data that come with pgfa, in about a minute: proteins of mice, lawyers and their friends, a leukaemia.

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from pgfa.cli.options import Delimiter, Header, RunOptions, takes
+from pgfa.cli.options import Delimiter, NoHeader, RunOptions, takes
 from pgfa.cli.running import default_out, input_errors, run_fit, say
 
 if TYPE_CHECKING:
@@ -56,7 +56,7 @@ def fit_linear_gaussian(
         list[str] | None, typer.Option(metavar="NAME", help="Column to leave out; may be given several times.")
     ] = None,
     delimiter: Delimiter = None,
-    header: Header = True,
+    no_header: NoHeader = False,
     run: RunOptions = RunOptions(),  # noqa: B008
 ) -> None:
     """A table of numbers: each row is the sum of the features it owns, plus noise.
@@ -67,7 +67,9 @@ def fit_linear_gaussian(
     from pgfa import io
 
     with input_errors():
-        table = io.read_matrix(file, index_column=index_column, drop=drop or (), delimiter=delimiter, header=header)
+        table = io.read_matrix(
+            file, index_column=index_column, drop=drop or (), delimiter=delimiter, header=not no_header
+        )
         from pgfa.models import LinearGaussian
         from pgfa.preprocessing import standardise as to_standard
         from pgfa.report import Notes
@@ -93,11 +95,12 @@ def fit_relational(
     format: Annotated[
         NetworkFormat,
         typer.Option(
+            metavar="NAME",
             help="[bold]adjacency[/]: a square table of 0, 1 and missing, row i and column j for a link from i to j. "
-            "[bold]edges[/]: columns source, target and, perhaps, value."
+            "[bold]edges[/]: columns source, target and, perhaps, value.",
         ),
     ] = NetworkFormat.adjacency,
-    symmetric: Annotated[bool, typer.Option("--symmetric/--directed", help="Whether links have no direction.")] = False,
+    symmetric: Annotated[bool, typer.Option("--symmetric", help="Links have no direction.")] = False,
     self_links: Annotated[
         bool | None,
         typer.Option(
@@ -111,7 +114,7 @@ def fit_relational(
     ] = False,
     index_column: IndexColumn = None,
     delimiter: Delimiter = None,
-    header: Header = True,
+    no_header: NoHeader = False,
     run: RunOptions = RunOptions(),  # noqa: B008
 ) -> None:
     """A network: two nodes are linked or not according to the features of both.
@@ -131,11 +134,13 @@ def fit_relational(
                 self_links=self_links,
                 index_column=index_column,
                 delimiter=delimiter,
-                header=header,
+                header=not no_header,
             )
             model = Relational(table, symmetric, bool(self_links), bias)
         else:
-            edges = io.read_edges(file, symmetric=symmetric, self_links=self_links, delimiter=delimiter, header=header)
+            edges = io.read_edges(
+                file, symmetric=symmetric, self_links=self_links, delimiter=delimiter, header=not no_header
+            )
             model = Relational.from_edges(edges, symmetric, bool(self_links), bias)
         if not bias and model.num_links < 0.2 * model.num_pairs:
             say("Note: the network is sparse; consider --bias.", style="yellow")
@@ -149,7 +154,8 @@ def fit_pyclone(
     density: Annotated[
         DensityName,
         typer.Option(
-            help="Noise of read counts: beta-binomial where they vary more than a binomial would, as most real ones do."
+            metavar="NAME",
+            help="Noise of read counts: binomial, or beta-binomial where they vary more, as most real ones do.",
         ),
     ] = DensityName.binomial,
     delimiter: Delimiter = None,

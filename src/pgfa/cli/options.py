@@ -20,6 +20,7 @@ if TYPE_CHECKING:
 PRIOR_PANEL = "Prior and sampler"
 RUN_PANEL = "Run"
 OUTPUT_PANEL = "Output"
+TUNING_PANEL = "Tuning of samplers"
 
 
 class BadOption(ValueError):
@@ -77,13 +78,12 @@ Delimiter = Annotated[
         help="What separates columns, where the name of the file does not say it. [dim](.csv: comma, .tsv: tab)[/]",
     ),
 ]
-Header = Annotated[
-    bool, typer.Option("--header/--no-header", help="Whether the first line holds the names of the columns.")
-]
+NoHeader = Annotated[bool, typer.Option("--no-header", help="The first line holds data, not the names of the columns.")]
 Cores = Annotated[
     int | None,
     typer.Option(
         min=1,
+        metavar="N",
         help="Chains that run at the same time. Draws do not depend on it.",
         show_default="all",
         rich_help_panel=RUN_PANEL,
@@ -98,9 +98,8 @@ MaxTime = Annotated[
         rich_help_panel=RUN_PANEL,
     ),
 ]
-ShowProgress = Annotated[
-    bool,
-    typer.Option("--progress/--no-progress", help="Show how far the chains are.", rich_help_panel=OUTPUT_PANEL),
+NoProgress = Annotated[
+    bool, typer.Option("--no-progress", help="Do not show how far the chains are.", rich_help_panel=OUTPUT_PANEL)
 ]
 
 
@@ -111,6 +110,7 @@ class RunOptions:
     prior: Annotated[
         PriorName | None,
         typer.Option(
+            metavar="NAME",
             help="[bold]finite[/]: a given number of features. [bold]ibp[/]: the Indian buffet process, which finds "
             "out how many there are.",
             show_default="finite with --features, else ibp",
@@ -119,89 +119,60 @@ class RunOptions:
     ] = None
     features: Annotated[
         int | None,
-        typer.Option(min=1, help="Number of features of the finite prior.", rich_help_panel=PRIOR_PANEL),
+        typer.Option(min=1, metavar="K", help="Number of features of the finite prior.", rich_help_panel=PRIOR_PANEL),
     ] = None
     sampler: Annotated[
         SamplerName,
         typer.Option(
-            help="How rows move: by discrete particle filter, particle Gibbs, one entry at a time, or among all of "
-            "their 2^K vectors.",
+            metavar="NAME",
+            help="How rows move: [bold]dpf[/], discrete particle filter; [bold]pg[/], particle Gibbs; [bold]gibbs[/], "
+            "one entry at a time; [bold]row-gibbs[/], among all of their 2^K vectors.",
             rich_help_panel=PRIOR_PANEL,
         ),
     ] = SamplerName.dpf
-    particles: Annotated[
-        int | None,
-        typer.Option(min=2, help="Particles of dpf and pg.", show_default="20", rich_help_panel=PRIOR_PANEL),
-    ] = None
-    annealing_power: Annotated[
-        float | None,
-        typer.Option(
-            min=0.0,
-            help="Power of the intermediate targets of dpf and pg.",
-            show_default="1",
-            rich_help_panel=PRIOR_PANEL,
-        ),
-    ] = None
-    test_path: Annotated[
-        TestPath | None,
-        typer.Option(
-            metavar="PATH",
-            help="What particles of dpf and pg assume of columns not decided yet: zeros, ones, random, unconditional; "
-            "in warm-up only, conditional or two-stage.",
-            show_default="zeros",
-            rich_help_panel=PRIOR_PANEL,
-        ),
-    ] = None
-    resample_threshold: Annotated[
-        float | None,
-        typer.Option(
-            min=0.0, max=1.0, help="Relative effective sample size below which pg resamples.", show_default="0.5",
-            rich_help_panel=PRIOR_PANEL,
-        ),
-    ] = None  # fmt: skip
-    resampling: Annotated[
-        Resampling | None,
-        typer.Option(
-            help="How pg resamples: multinomial or stratified.", show_default="multinomial", rich_help_panel=PRIOR_PANEL
-        ),
-    ] = None
-    max_columns: Annotated[
-        int | None,
-        typer.Option(
-            min=1, max=24, help="row-gibbs takes more columns than this in random blocks.", show_default="16",
-            rich_help_panel=PRIOR_PANEL,
-        ),
-    ] = None  # fmt: skip
-    column_moves: Annotated[
+    no_column_moves: Annotated[
         bool,
         typer.Option(
-            "--column-moves/--no-column-moves",
-            help="Move whole features as well, where the model can, which brings chains out of local modes.",
+            "--no-column-moves",
+            help="Leave out the moves of whole features, which bring chains of the linear Gaussian model out of local "
+            "modes.",
             rich_help_panel=PRIOR_PANEL,
         ),
-    ] = True
-    chains: Annotated[int, typer.Option(min=1, help="Number of chains.", rich_help_panel=RUN_PANEL)] = 4
-    draws: Annotated[int, typer.Option(min=1, help="Draws kept from each chain.", rich_help_panel=RUN_PANEL)] = 1000
+    ] = False
+    chains: Annotated[int, typer.Option(min=1, metavar="N", help="Number of chains.", rich_help_panel=RUN_PANEL)] = 4
+    draws: Annotated[
+        int, typer.Option(min=1, metavar="N", help="Draws kept from each chain.", rich_help_panel=RUN_PANEL)
+    ] = 1000
     warmup: Annotated[
-        int, typer.Option(min=0, help="Iterations of each chain before the first draw.", rich_help_panel=RUN_PANEL)
+        int,
+        typer.Option(
+            min=0, metavar="N", help="Iterations of each chain before the first draw.", rich_help_panel=RUN_PANEL
+        ),
     ] = 500
-    thin: Annotated[int, typer.Option(min=1, help="Keep every so many-th iteration.", rich_help_panel=RUN_PANEL)] = 1
+    no_anneal: Annotated[
+        bool,
+        typer.Option(
+            "--no-anneal",
+            help="Let the data count in full from the start. Annealing, which lets them count little at first in "
+            "warm-up, brings chains out of bad starts.",
+            rich_help_panel=RUN_PANEL,
+        ),
+    ] = False
+    thin: Annotated[
+        int, typer.Option(min=1, metavar="N", help="Keep every N-th iteration.", rich_help_panel=RUN_PANEL)
+    ] = 1
     seed: Annotated[
         int | None,
         typer.Option(
-            min=0, help="The same seed gives the same draws.", show_default="random", rich_help_panel=RUN_PANEL
+            min=0,
+            metavar="N",
+            help="The same seed gives the same draws.",
+            show_default="random",
+            rich_help_panel=RUN_PANEL,
         ),
     ] = None
     cores: Cores = None
     max_time: MaxTime = None
-    anneal: Annotated[
-        bool,
-        typer.Option(
-            "--anneal/--no-anneal",
-            help="Let the data count little at first in warm-up, which brings chains out of bad starts.",
-            rich_help_panel=RUN_PANEL,
-        ),
-    ] = True
     out: Annotated[
         Path | None,
         typer.Option(
@@ -215,7 +186,64 @@ class RunOptions:
         bool,
         typer.Option("--overwrite", help="Replace a run that is in that folder already.", rich_help_panel=OUTPUT_PANEL),
     ] = False
-    progress: ShowProgress = True
+    no_progress: NoProgress = False
+    particles: Annotated[
+        int | None,
+        typer.Option(
+            min=2, metavar="N", help="Particles of dpf and pg.", show_default="20", rich_help_panel=TUNING_PANEL
+        ),
+    ] = None
+    annealing_power: Annotated[
+        float | None,
+        typer.Option(
+            min=0.0,
+            metavar="X",
+            help="Power of the intermediate targets of dpf and pg.",
+            show_default="1",
+            rich_help_panel=TUNING_PANEL,
+        ),
+    ] = None
+    test_path: Annotated[
+        TestPath | None,
+        typer.Option(
+            metavar="NAME",
+            help="What particles of dpf and pg assume of columns not decided yet: zeros, ones, random, unconditional; "
+            "in warm-up only, conditional or two-stage.",
+            show_default="zeros",
+            rich_help_panel=TUNING_PANEL,
+        ),
+    ] = None
+    resample_threshold: Annotated[
+        float | None,
+        typer.Option(
+            min=0.0,
+            max=1.0,
+            metavar="X",
+            help="Relative effective sample size below which pg resamples.",
+            show_default="0.5",
+            rich_help_panel=TUNING_PANEL,
+        ),
+    ] = None
+    resampling: Annotated[
+        Resampling | None,
+        typer.Option(
+            metavar="NAME",
+            help="How pg resamples: multinomial or stratified.",
+            show_default="multinomial",
+            rich_help_panel=TUNING_PANEL,
+        ),
+    ] = None
+    max_columns: Annotated[
+        int | None,
+        typer.Option(
+            min=1,
+            max=24,
+            metavar="N",
+            help="row-gibbs takes more columns than this in random blocks.",
+            show_default="16",
+            rich_help_panel=TUNING_PANEL,
+        ),
+    ] = None
 
     def make_prior(self) -> Prior:
         """The prior that was asked for."""

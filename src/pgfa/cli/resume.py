@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from pgfa.cli.options import Cores, MaxTime, ShowProgress
+from pgfa.cli.options import Cores, MaxTime, NoProgress
 from pgfa.cli.running import find_run, finish, input_errors, iterations_of, read_notes, say
 
 if TYPE_CHECKING:
@@ -18,7 +18,7 @@ def resume(
     out: Annotated[Path, typer.Argument(metavar="OUT", help="Folder that pgfa fit wrote to.", show_default=False)],
     cores: Cores = None,
     max_time: MaxTime = None,
-    progress: ShowProgress = True,
+    no_progress: NoProgress = False,
 ) -> None:
     """Go on with a fit that was stopped, by Ctrl-C, --max-time or a crash. The draws are those of a run without a
     break.
@@ -35,6 +35,6 @@ def resume(
     say("The run is finished." if done >= wanted else f"Going on after {done} of {wanted} iterations.")
 
     def draw() -> xr.DataTree:
-        return sampling.resume(path, model=model, cores=cores, progress=progress, check=False, max_time=max_time)
+        return sampling.resume(path, model=model, cores=cores, progress=not no_progress, check=False, max_time=max_time)
 
     finish(draw, model, notes, folder)

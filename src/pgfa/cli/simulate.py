@@ -32,11 +32,13 @@ class SimulationOptions:
     out: Annotated[Path, typer.Option(dir_okay=False, help="File for the data: .csv or .tsv, with .gz if you like.")]
     features: Annotated[
         int | None,
-        typer.Option(min=1, help="Number of features.", show_default="drawn from the Indian buffet process"),
+        typer.Option(
+            min=1, metavar="K", help="Number of features.", show_default="drawn from the Indian buffet process"
+        ),
     ] = None
-    alpha: Annotated[float, typer.Option(min=1e-9, help="Concentration: the larger, the more features a row owns.")] = (
-        2.0
-    )
+    alpha: Annotated[
+        float, typer.Option(min=1e-9, metavar="X", help="Concentration: the larger, the more features a row owns.")
+    ] = 2.0
     seed: Annotated[
         int | None, typer.Option(min=0, help="The same seed gives the same data.", show_default="random")
     ] = None
@@ -47,8 +49,8 @@ class SimulationOptions:
         return IndianBuffet() if self.features is None else BetaBernoulli(self.features)
 
 
-Rows = Annotated[int, typer.Option(min=1, help="Number of rows.")]
-Missing = Annotated[float, typer.Option(min=0.0, max=1.0, help="Share of the entries that go missing.")]
+Rows = Annotated[int, typer.Option(min=1, metavar="N", help="Number of rows.")]
+Missing = Annotated[float, typer.Option(min=0.0, max=1.0, metavar="X", help="Share of the entries that go missing.")]
 
 
 @app.command(
@@ -57,9 +59,9 @@ Missing = Annotated[float, typer.Option(min=0.0, max=1.0, help="Share of the ent
 @takes(SimulationOptions)
 def simulate_linear_gaussian(
     rows: Rows = 100,
-    columns: Annotated[int, typer.Option(min=1, help="Number of columns.")] = 10,
-    tau_v: Annotated[float, typer.Option(min=1e-9, help="Precision of the values of features.")] = 0.25,
-    tau_x: Annotated[float, typer.Option(min=1e-9, help="Precision of the noise.")] = 25.0,
+    columns: Annotated[int, typer.Option(min=1, metavar="N", help="Number of columns.")] = 10,
+    tau_v: Annotated[float, typer.Option(min=1e-9, metavar="X", help="Precision of the values of features.")] = 0.25,
+    tau_x: Annotated[float, typer.Option(min=1e-9, metavar="X", help="Precision of the noise.")] = 25.0,
     missing: Missing = 0.1,
     intercept: Annotated[bool, typer.Option("--intercept", help="Add a mean for each column.")] = False,
     options: SimulationOptions = None,  # type: ignore[assignment]
@@ -75,8 +77,8 @@ def simulate_linear_gaussian(
 @takes(SimulationOptions)
 def simulate_relational(
     rows: Rows = 60,
-    symmetric: Annotated[bool, typer.Option("--symmetric/--directed", help="Whether links have no direction.")] = False,
-    tau: Annotated[float, typer.Option(min=1e-9, help="Precision of the weights.")] = 0.25,
+    symmetric: Annotated[bool, typer.Option("--symmetric", help="Links have no direction.")] = False,
+    tau: Annotated[float, typer.Option(min=1e-9, metavar="X", help="Precision of the weights.")] = 0.25,
     bias: Annotated[float | None, typer.Option(help="Added to all scores.", show_default="none")] = None,
     missing: Missing = 0.05,
     options: SimulationOptions = None,  # type: ignore[assignment]
@@ -94,8 +96,8 @@ def simulate_relational(
 @takes(SimulationOptions)
 def simulate_pyclone(
     rows: Rows = 100,
-    samples: Annotated[int, typer.Option(min=1, help="Number of samples.")] = 4,
-    depth: Annotated[float, typer.Option(min=1.0, help="Mean number of reads.")] = 1000.0,
+    samples: Annotated[int, typer.Option(min=1, metavar="N", help="Number of samples.")] = 4,
+    depth: Annotated[float, typer.Option(min=1.0, metavar="X", help="Mean number of reads.")] = 1000.0,
     missing: Missing = 0.0,
     options: SimulationOptions = None,  # type: ignore[assignment]
 ) -> None:

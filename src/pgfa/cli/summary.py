@@ -14,11 +14,12 @@ from pgfa.cli.running import find_run, input_errors, iterations_of, read_notes, 
 def summary(
     out: Annotated[Path, typer.Argument(metavar="OUT", help="Folder that pgfa fit wrote to.", show_default=False)],
     chain: Annotated[
-        list[int] | None, typer.Option(help="Look at this chain only; may be given several times.", show_default="all")
+        list[int] | None,
+        typer.Option(metavar="N", help="Look at this chain only; may be given several times.", show_default="all"),
     ] = None,
-    write: Annotated[
-        bool, typer.Option("--write/--no-write", help="Write tables and pictures anew, beside showing the summary.")
-    ] = True,
+    no_write: Annotated[
+        bool, typer.Option("--no-write", help="Leave tables and pictures as they are; otherwise they are written anew.")
+    ] = False,
 ) -> None:
     """Show what a fit has found, finished or not: diagnostics, features and their owners.
 
@@ -45,4 +46,4 @@ def summary(
         notes = read_notes(folder)
     if done < wanted:
         say(f"The run is not finished: {done} of {wanted} iterations are saved.")
-    report(tree, model, notes, folder, chains=chain, write=write)
+    report(tree, model, notes, folder, chains=chain, write=not no_write)

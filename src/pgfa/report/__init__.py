@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from pathlib import Path
 
+import numpy as np
 import xarray as xr
 from rich.console import Console
 
@@ -37,7 +38,7 @@ def write_report(fit: Fit, out: Path, *, findings: Findings | None = None) -> li
     findings = findings or findings_of(fit)
     diagnostics = diagnose(fit.tree).rename_axis("quantity").reset_index()
     tables = {"diagnostics": diagnostics, **overview.common_tables(fit), **findings.tables}
-    lp = fit.tree["sample_stats"]["lp"].values
+    lp = np.asarray(fit.tree["sample_stats"].dataset["lp"])
     owners = fit.summary.owners
     figures = {
         "trace": plots.trace(

@@ -10,6 +10,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
 import pandas as pd
 import xarray as xr
 
@@ -54,7 +55,7 @@ class Fit:
     @property
     def chains(self) -> list[int]:
         """Labels of the chains."""
-        return [int(chain) for chain in self.tree["posterior"]["chain"].values]
+        return [int(chain) for chain in np.asarray(self.tree["posterior"].dataset["chain"])]
 
 
 @dataclass
