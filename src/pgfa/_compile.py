@@ -2,7 +2,7 @@
 
 Numba's on-disk cache looks only at the file of the cached function, so a change in another module would leave stale
 machine code behind. Every cached function of the package therefore lives in a directory named after a hash of all of
-the package's sources.
+the package's sources, and what is compiled for classes from elsewhere, whose sources nobody watches, is not kept.
 """
 
 from __future__ import annotations
@@ -19,6 +19,7 @@ from typing import Any, TypeVar
 
 import numba
 from numba import types
+from numba.core.caching import FunctionCache
 from numba.extending import overload
 
 Function = TypeVar("Function", bound=Callable[..., Any])
@@ -70,8 +71,37 @@ def _find_cache_directory() -> str | None:
 _CACHE_DIRECTORY = _find_cache_directory()
 
 
+def _is_ours(kind: Any) -> bool:
+    """Whether a type of numba involves only such NamedTuple classes as can be imported from the package."""
+    if isinstance(kind, (types.NamedTuple, types.NamedUniTuple)):
+        cls = kind.instance_class
+        in_package = cls.__module__.split(".")[0] == __name__.split(".")[0]
+        if not in_package or getattr(sys.modules.get(cls.__module__), cls.__qualname__, None) is not cls:
+            return False
+    return all(_is_ours(part) for part in getattr(kind, "types", ()))
+
+
+class _OwnTypesCache(FunctionCache):
+    """Keeps on disk only what involves no class from outside the package.
+
+    A user may change the functions of his own model between two runs, and an index that names a class which another
+    process cannot import would stop that process from loading anything.
+    """
+
+    def load_overload(self, sig: Any, target_context: Any) -> Any:
+        return super().load_overload(sig, target_context) if self._is_kept(sig) else None
+
+    def save_overload(self, sig: Any, data: Any) -> None:
+        if self._is_kept(sig):
+            super().save_overload(sig, data)
+
+    @staticmethod
+    def _is_kept(sig: Any) -> bool:
+        return all(_is_ours(kind) for kind in getattr(sig, "args", sig))
+
+
 def compiled(function: Function | None = None, *, liberty: str = "none", allocates: bool = True) -> Any:
-    """Compile to machine code that releases the GIL and is kept on disk.
+    """Compile to machine code that releases the GIL and, for types of the package, is kept on disk.
 
     Parameters
     ----------
@@ -90,7 +120,10 @@ def compiled(function: Function | None = None, *, liberty: str = "none", allocat
     before = numba.config.CACHE_DIR
     numba.config.CACHE_DIR = _CACHE_DIRECTORY or before
     try:
-        return numba.njit(**options)(function)
+        dispatcher = numba.njit(**options)(function)
+        if options["cache"]:
+            dispatcher._cache = _OwnTypesCache(function)
+        return dispatcher
     finally:
         numba.config.CACHE_DIR = before
 
