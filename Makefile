@@ -52,6 +52,7 @@ bench-quick: $(STAMP) ## the same with few repeats
 
 examples: $(STAMP) ## run the examples
 	$(BIN)/python examples/toy.py
+	$(BIN)/python examples/poisson_counts.py --check
 
 clean: ## remove everything that was built
 	rm -rf $(VENV) out bench-out build dist .pytest_cache .mypy_cache .ruff_cache .hypothesis

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 __version__ = "0.1.0"
 
 _PUBLIC = {
+    "AdditiveModel": "pgfa.models",
     "BetaBernoulli": "pgfa.priors",
     "Chain": "pgfa.inference",
     "ColumnBlock": "pgfa.samplers",
@@ -24,6 +25,7 @@ _PUBLIC = {
     "RowGibbs": "pgfa.samplers",
     "Simulation": "pgfa.simulation",
     "State": "pgfa.state",
+    "check_model": "pgfa.checking",
     "simulate": "pgfa.simulation",
     "diagnose": "pgfa.inference.diagnostics",
     "load": "pgfa.inference.sampling",
@@ -41,11 +43,13 @@ if TYPE_CHECKING:
     from pgfa import datasets as datasets
     from pgfa import metrics as metrics
     from pgfa import plots as plots
+    from pgfa.checking import check_model as check_model
     from pgfa.inference import Chain as Chain
     from pgfa.inference.diagnostics import diagnose as diagnose
     from pgfa.inference.sampling import load as load
     from pgfa.inference.sampling import resume as resume
     from pgfa.inference.sampling import sample as sample
+    from pgfa.models import AdditiveModel as AdditiveModel
     from pgfa.models import LinearGaussian as LinearGaussian
     from pgfa.models import Relational as Relational
     from pgfa.preprocessing import standardise as standardise
