@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -81,3 +81,44 @@ def drop_unused_features(state: State, axes: FeatureAxes) -> State:
     """Remove the columns that no row uses."""
     used = np.flatnonzero(state.Z.any(axis=0))
     return state if used.size == state.num_features else select_features(state, axes, used)
+
+
+def iterate_states(states: Any, axes: FeatureAxes) -> Iterator[State]:
+    """The states in what a user hands in: one state, several of them, or the result of `pgfa.sample`.
+
+    Parameters
+    ----------
+    states
+        A State, an iterable of them, or a DataTree with the group posterior, of which every draw is taken.
+    axes
+        Which axes of which parameter run over features, to cut off what pads them to a common number.
+    """
+    if isinstance(states, State):
+        yield states
+    elif "posterior" in getattr(states, "children", ()):
+        yield from _states_of_draws(states["posterior"], axes)
+    elif isinstance(states, Iterable) and not isinstance(states, (str, bytes, Mapping)):
+        count = 0
+        for state in states:
+            if not isinstance(state, State):
+                raise ValueError(f"states must hold States only, got {state!r}")
+            count += 1
+            yield state
+        if count == 0:
+            raise ValueError("states must hold at least one state")
+    else:
+        raise ValueError(f"states must be a State, several of them or the result of pgfa.sample, got {states!r}")
+
+
+def _states_of_draws(posterior: Any, axes: FeatureAxes) -> Iterator[State]:
+    names = [name for name in posterior.data_vars if name not in ("Z", "alpha", "num_features")]
+    for chain in range(posterior.sizes["chain"]):
+        draws = {name: posterior[name][chain].values for name in ("Z", "alpha", "num_features", *names)}
+        for draw in range(posterior.sizes["draw"]):
+            width = slice(0, int(draws["num_features"][draw]))
+            parameters: dict[str, Any] = {}
+            for name in names:
+                value = draws[name][draw]
+                cut = tuple(width if axis in axes.get(name, ()) else slice(None) for axis in range(np.ndim(value)))
+                parameters[name] = float(value) if np.ndim(value) == 0 else value[cut]
+            yield State(draws["Z"][draw][:, width], float(draws["alpha"][draw]), parameters)

@@ -21,7 +21,7 @@ from pgfa.models.relational_rows import LinkRows, link_rows
 from pgfa.models.relational_weights import move_weights, sum_of_log_likelihoods
 from pgfa.priors.base import Prior
 from pgfa.simulation import Simulation, simulator
-from pgfa.state import State
+from pgfa.state import State, iterate_states
 
 #: Passes over the weights in one update: cheap beside the sweep over the rows, and the weights should keep up with it.
 _PASSES = 3
@@ -275,11 +275,16 @@ class Relational(Model):
 
     def link_probability(self, state: State) -> NDArray[np.float64]:
         """Probability of a link from each node to each other, of shape (N, N), under one state."""
-        Z = state.Z.astype(float)
+        Z = checks.binary_matrix("state.Z", state.Z, self.num_rows).astype(float)
         return expit(Z @ state.parameters["V"] @ Z.T + self._bias_of(state.parameters))
 
-    def predict_links(self, states: State | Iterable[State]) -> LinkPrediction:
-        """Posterior mean of the link probabilities over these states, ready to be scored.
+    def predict_links(self, states: Any) -> LinkPrediction:
+        """Posterior mean of the link probabilities, with the labels of the nodes, ready to be scored.
+
+        Parameters
+        ----------
+        states
+            A State, several of them, or what `pgfa.sample` returned.
 
         Examples
         --------
@@ -294,10 +299,12 @@ class Relational(Model):
         >>> scores.num_pairs
         60
         """
-        chosen = [states] if isinstance(states, State) else list(states)
-        if not chosen:
-            raise ValueError("states must hold at least one state")
-        probability = np.mean([self.link_probability(state) for state in chosen], axis=0)
+        total = np.zeros((self.num_rows, self.num_rows))
+        count = 0
+        for state in iterate_states(states, self.feature_axes):
+            total += self.link_probability(state)
+            count += 1
+        probability = total / count
         if not self.self_links:
             np.fill_diagonal(probability, np.nan)
         return LinkPrediction(probability, self.X, self.symmetric, self.row_labels)

@@ -66,10 +66,12 @@ class LinkRows(NamedTuple):
     #: Sums over the features of the positive and of the negative scores, by group and direction.
     highest: NDArray[np.float64]
     lowest: NDArray[np.float64]
+    ones: NDArray[np.float64]
     #: Of the row at hand: known links in each cell, linear part, mode and number of columns in use.
     weight: NDArray[np.float64]
     pull: NDArray[np.float64]
     linked_owners: NDArray[np.float64]
+    linked_members: NDArray[np.int64]
     mode: NDArray[np.int64]
     columns: NDArray[np.int64]
     #: Memory for births and deaths.
@@ -117,9 +119,11 @@ def link_rows(
         down=np.ones(shape),
         highest=np.zeros((num_nodes, num_directions)),
         lowest=np.zeros((num_nodes, num_directions)),
+        ones=np.ones((LANES, columns)),
         weight=np.zeros((LANES, columns)),
         pull=np.zeros(num_features),
         linked_owners=np.zeros((2, num_features)),
+        linked_members=np.zeros(num_nodes, dtype=np.int64),
         mode=np.zeros(1, dtype=np.int64),
         columns=np.zeros(1, dtype=np.int64),
         fit_mean=np.zeros(num_features),
@@ -242,6 +246,32 @@ def store_feature(rows, k):  # type: ignore[no-untyped-def]
 # --- the row at hand -------------------------------------------------------------------------------------------------
 
 
+@compiled(liberty="arithmetic", allocates=False)
+def _count_linked_owners(rows, n, direction):  # type: ignore[no-untyped-def]
+    """For each feature, the nodes that own it and are linked with n."""
+    network, groups = rows.network, rows.groups
+    counts = rows.linked_owners[direction]
+    for k in range(counts.size):
+        counts[k] = 0.0
+    first, last = network.link_start[direction, n], network.link_start[direction, n + 1]
+    if not rows.grouped:
+        for i in range(first, last):
+            z = groups.vectors[network.links[i]]
+            for k in range(counts.size):
+                counts[k] += z[k]
+        return
+    for group in range(groups.top[0]):
+        rows.linked_members[group] = 0
+    for i in range(first, last):
+        rows.linked_members[groups.group_of[network.links[i]]] += 1
+    for group in range(groups.top[0]):
+        linked = rows.linked_members[group]
+        if linked > 0:
+            z = groups.vectors[group]
+            for k in range(counts.size):
+                counts[k] += linked * z[k]
+
+
 @implements(begin_row, LinkRows, liberty="arithmetic", allocates=False)
 def _begin_row(rows, n):  # type: ignore[no-untyped-def]
     network, groups = rows.network, rows.groups
@@ -266,17 +296,12 @@ def _begin_row(rows, n):  # type: ignore[no-untyped-def]
         rows.mode[0] = PRODUCT
 
     for direction in range(num_directions):
-        for k in range(num_features):
-            rows.linked_owners[direction, k] = 0.0
         cell = num_directions * groups.group_of[n] + direction
         rows.weight[cell % LANES, cell // LANES] -= 1.0
         for i in range(network.hole_start[direction, n], network.hole_start[direction, n + 1]):
             cell = num_directions * groups.group_of[network.holes[i]] + direction
             rows.weight[cell % LANES, cell // LANES] -= 1.0
-        for i in range(network.link_start[direction, n], network.link_start[direction, n + 1]):
-            z = groups.vectors[groups.group_of[network.links[i]]]
-            for k in range(num_features):
-                rows.linked_owners[direction, k] += z[k]
+        _count_linked_owners(rows, n, direction)
     for k in range(num_features):
         pull = 0.0
         for j in range(num_features):
@@ -317,15 +342,7 @@ def _start(rows, n, z, block):  # type: ignore[no-untyped-def]
         header[1] = own_score
         log_lik += rows.network.diagonal[n] * own_score - softplus(own_score)
 
-    if rows.mode[0] == ADDITIVE:
-        for lane in range(LANES):
-            for c in range(columns):
-                log_lik -= rows.weight[lane, c] * softplus(cells[lane, c])
-    else:
-        for lane in range(LANES):
-            for c in range(columns):
-                log_lik -= rows.weight[lane, c] * log(1.0 + cells[lane, c])
-    return log_lik
+    return log_lik - _sum_logs(rows.mode[0], cells, rows.ones, rows.weight, 0.0, rows.weight, columns)
 
 
 @compiled(liberty="arithmetic", allocates=False)
@@ -377,21 +394,24 @@ def _log_additive(cells, scores, sign, weight, columns):  # type: ignore[no-unty
     return total
 
 
+@compiled(liberty="arithmetic", allocates=False)
+def _sum_logs(mode, cells, factor, scores, sign, weight, columns):  # type: ignore[no-untyped-def]
+    """Sum of log(1 + e^s) over the known links of the row at hand, after a flip."""
+    if mode == PRODUCT:
+        return _log_product(cells, factor, columns)
+    if mode == WEIGHTED:
+        return _log_weighted(cells, factor, weight, columns)
+    return _log_additive(cells, scores, sign, weight, columns)
+
+
 @implements(flipped, LinkRows, liberty="arithmetic", allocates=False)
 def _flipped(rows, n, k, sign, block, log_lik, count, out):  # type: ignore[no-untyped-def]
-    columns = rows.columns[0]
+    mode, columns = rows.mode[0], rows.columns[0]
     factor = rows.up[k] if sign > 0.0 else rows.down[k]
     pull = sign * rows.pull[k]
-    if rows.mode[0] == PRODUCT:
-        for i in range(count):
-            out[i] = block.header[i, 0] + pull - _log_product(block.cells[i], factor, columns)
-    elif rows.mode[0] == WEIGHTED:
-        for i in range(count):
-            out[i] = block.header[i, 0] + pull - _log_weighted(block.cells[i], factor, rows.weight, columns)
-    else:
-        for i in range(count):
-            logs = _log_additive(block.cells[i], rows.scores[k], sign, rows.weight, columns)
-            out[i] = block.header[i, 0] + pull - logs
+    for i in range(count):
+        logs = _sum_logs(mode, block.cells[i], factor, rows.scores[k], sign, rows.weight, columns)
+        out[i] = block.header[i, 0] + pull - logs
     link = rows.network.diagonal[n]
     if link >= 0:
         for i in range(count):
