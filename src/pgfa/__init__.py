@@ -21,6 +21,7 @@ _PUBLIC = {
     "LinearGaussian": "pgfa.models",
     "Mixture": "pgfa.samplers",
     "ParticleGibbs": "pgfa.samplers",
+    "PyClone": "pgfa.models",
     "Relational": "pgfa.models",
     "RowGibbs": "pgfa.samplers",
     "Simulation": "pgfa.simulation",
@@ -51,6 +52,7 @@ if TYPE_CHECKING:
     from pgfa.inference.sampling import sample as sample
     from pgfa.models import AdditiveModel as AdditiveModel
     from pgfa.models import LinearGaussian as LinearGaussian
+    from pgfa.models import PyClone as PyClone
     from pgfa.models import Relational as Relational
     from pgfa.preprocessing import standardise as standardise
     from pgfa.priors import BetaBernoulli as BetaBernoulli
