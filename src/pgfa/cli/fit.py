@@ -157,7 +157,7 @@ def fit_pyclone(
             metavar="NAME",
             help="Noise of read counts: binomial, or beta-binomial where they vary more, as most real ones do.",
         ),
-    ] = DensityName.binomial,
+    ] = DensityName.beta_binomial,
     delimiter: Delimiter = None,
     run: RunOptions = RunOptions(),  # noqa: B008
 ) -> None:
