@@ -7,7 +7,6 @@ import numpy as np
 from pgfa._compile import compiled
 from pgfa.vector_math import exp
 
-
 #: How close together the bounds of the threshold must be before exponentials are taken.
 _WIDTH = 16.0
 
