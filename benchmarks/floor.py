@@ -87,8 +87,8 @@ def compare_with_floor(quick: bool) -> Result:
         "Floor: a sweep beside its bare arithmetic",
         pd.DataFrame(rows),
         [
-            f"{NUM_PARTICLES} particles, annealing power 1, zeros; medians on one core. The floor evaluates and writes the "
-            "predictors of as many particles as the filter does, and neither weighs nor draws.",
+            f"{NUM_PARTICLES} particles, annealing power 1, zeros; medians on one core. The floor evaluates and writes "
+            "the predictors of as many particles as the filter does, and neither weighs nor draws.",
             f"Required: at most {ALLOWED} times the floor.",
         ],
     )
