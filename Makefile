@@ -25,7 +25,7 @@ $(STAMP): pyproject.toml
 	$(BIN)/python -m pip install --quiet --editable '.[dev]'
 	touch $@
 
-run: $(STAMP) ## fit a real data set and write pictures and tables to out/demo
+run: $(STAMP) ## fit real data sets and write pictures and tables to out/demo
 	$(BIN)/pgfa demo --out out/demo
 
 test: $(STAMP) ## the tests that take minutes
@@ -52,6 +52,7 @@ bench-quick: $(STAMP) ## the same with few repeats
 
 examples: $(STAMP) ## run the examples
 	$(BIN)/python examples/toy.py
+	$(BIN)/python examples/poisson_counts.py --check
 
 clean: ## remove everything that was built
 	rm -rf $(VENV) out bench-out build dist .pytest_cache .mypy_cache .ruff_cache .hypothesis

@@ -19,7 +19,8 @@ def benchmarks(monkeypatch):
 
 
 def test_every_file_of_the_folder_is_a_suite(benchmarks):
-    assert {"linear-gaussian", "relational", "relational-growth", "startup"} <= benchmarks.find_suites().keys()
+    expected = {"linear-gaussian", "pyclone", "relational", "relational-growth", "startup"}
+    assert expected <= benchmarks.find_suites().keys()
 
 
 def test_a_table_in_the_documentation(benchmarks):

@@ -27,6 +27,7 @@ def test_code_runs(page, tmp_path, monkeypatch):
     for block in code_blocks(page):
         block = block.replace("draws=500, warmup=500", "draws=20, warmup=20, progress=False")
         block = block.replace("num_rows=1000", "num_rows=50").replace("chain.step(100)", "chain.step(3)")
+        block = block.replace("np.zeros((4, 2)))", "np.zeros((4, 2))), tests='structure', progress=False")
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
             exec(compile(block, page.name, "exec"), names)

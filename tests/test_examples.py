@@ -8,6 +8,8 @@ from pathlib import Path
 import pandas as pd
 import pytest
 
+import pgfa
+
 ROOT = Path(__file__).resolve().parents[1]
 
 
@@ -25,6 +27,14 @@ def test_toy(tmp_path, monkeypatch, capsys):
     toy["main"]()
     assert (tmp_path / "out" / "toy.png").stat().st_size > 5000
     assert "Gibbs                  owners 50 / 50 -> 50 / 50: never" in capsys.readouterr().out
+
+
+def test_poisson_counts(capsys):
+    example = runpy.run_path(str(ROOT / "examples" / "poisson_counts.py"))
+    fit, scores = example["main"]()
+    assert pgfa.diagnose(fit)["r_hat"].max() < 1.05
+    assert min(scores) > 0.8
+    assert "B-Cubed F: 0.9" in capsys.readouterr().out
 
 
 @pytest.mark.slow

@@ -100,7 +100,9 @@ class _OwnTypesCache(FunctionCache):
         return all(_is_ours(kind) for kind in getattr(sig, "args", sig))
 
 
-def compiled(function: Function | None = None, *, liberty: str = "none", allocates: bool = True) -> Any:
+def compiled(
+    function: Function | None = None, *, liberty: str = "none", allocates: bool = True, inline: bool = False
+) -> Any:
     """Compile to machine code that releases the GIL and, for types of the package, is kept on disk.
 
     Parameters
@@ -112,10 +114,14 @@ def compiled(function: Function | None = None, *, liberty: str = "none", allocat
         Whether the function makes arrays (views do not count, assignments to slices do). One that does not is spared
         the counting of references, which otherwise costs two atomic operations for each array in its arguments: for
         small functions of a row view, more than their work.
+    inline
+        Whether callers must take the body in. The compiler does so by itself for short functions only, and a loop that
+        calls a function does not vectorise.
     """
     if function is None:
-        return lambda f: compiled(f, liberty=liberty, allocates=allocates)
-    options: dict[str, Any] = {"nogil": True, "cache": _CACHE_DIRECTORY is not None, **_options(liberty, allocates)}
+        return lambda f: compiled(f, liberty=liberty, allocates=allocates, inline=inline)
+    options: dict[str, Any] = {"nogil": True, "cache": _CACHE_DIRECTORY is not None}
+    options |= _options(liberty, allocates, inline)
     # Numba decides where a function is cached when it is decorated, so the setting can be put back right after.
     before = numba.config.CACHE_DIR
     numba.config.CACHE_DIR = _CACHE_DIRECTORY or before
@@ -131,8 +137,9 @@ def compiled(function: Function | None = None, *, liberty: str = "none", allocat
 _IMPLEMENTED: dict[Any, set[type]] = {}
 
 
-def _options(liberty: str, allocates: bool) -> dict[str, Any]:
-    return {"error_model": "numpy", "fastmath": LIBERTIES[liberty], "_nrt": allocates}
+def _options(liberty: str, allocates: bool, inline: bool) -> dict[str, Any]:
+    options: dict[str, Any] = {"error_model": "numpy", "fastmath": LIBERTIES[liberty], "_nrt": allocates}
+    return options | ({"forceinline": True} if inline else {})
 
 
 def implements(
@@ -153,7 +160,7 @@ def implements(
     known = _IMPLEMENTED.setdefault(generic, set())
     if kind is not None:
         known.add(kind)
-    options = _options(liberty, allocates) | ({"forceinline": True} if inline else {})
+    options = _options(liberty, allocates, inline)
 
     def register(body: Function) -> Function:
         def choose(*arguments: Any) -> Any:

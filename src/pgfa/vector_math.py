@@ -1,7 +1,8 @@
-"""Exponentials that vectorise.
+"""Exponentials, logarithms and ratios of Gamma functions that vectorise.
 
-Loops over `math.exp` call the C library once for each number. The function here is straight-line arithmetic that the
-compiler inlines and vectorises, about five times as fast, with a relative error of at most 3e-16.
+Loops over `math.exp` or `math.log` call the C library once for each number. The functions here are straight-line
+arithmetic that the compiler takes in and vectorises, about five times as fast, with a relative error of at most 3e-16
+for `exp` and `log`.
 """
 
 from __future__ import annotations
@@ -38,7 +39,7 @@ _LN2_LOW = 1.90821492927058770002e-10
 _ROUNDER = 6755399441055744.0
 
 
-@compiled(liberty="fused", allocates=False)
+@compiled(liberty="fused", allocates=False, inline=True)
 def exp(x):  # type: ignore[no-untyped-def]
     """e to the power x; zero below -708, and x must not exceed 708.
 
@@ -79,14 +80,18 @@ _MANTISSA = 0x000FFFFFFFFFFFFF
 _EXPONENT_OF_ONE = 0x3FF0000000000000
 #: The upper bits of the square root of one half, below which a mantissa is better doubled.
 _BITS_OF_ROOT_HALF = 0x3FE6A09E667F3BCD
+#: The bits of `_ROUNDER`: a whole number added to them stands in the low bits of a float.
+_BITS_OF_ROUNDER = 0x4338000000000000
 
 
-@compiled(liberty="fused", allocates=False)
+@compiled(liberty="fused", allocates=False, inline=True)
 def log(x):  # type: ignore[no-untyped-def]
     """Natural logarithm of a positive, normal, finite x."""
-    bits = _bits_of_float(x) + (_EXPONENT_OF_ONE - _BITS_OF_ROOT_HALF)
-    exponent = float((bits >> 52) - 1023)
-    f = _float_of_bits((bits & _MANTISSA) + _BITS_OF_ROOT_HALF) - 1.0
+    bits = _bits_of_float(x)
+    whole = (bits - _BITS_OF_ROOT_HALF) >> 52
+    # Not every vector unit converts whole numbers of 64 bits; all of them add.
+    exponent = _float_of_bits(whole + _BITS_OF_ROUNDER) - _ROUNDER
+    f = _float_of_bits(bits - (whole << 52)) - 1.0
     s = f / (2.0 + f)
     square = s * s
     r = _LOG_7
@@ -101,15 +106,72 @@ def log(x):  # type: ignore[no-untyped-def]
     return exponent * _LN2_HIGH - ((half - (s * (half + r) + exponent * _LN2_LOW)) - f)
 
 
-@compiled(liberty="fused", allocates=False)
+@compiled(liberty="fused", allocates=False, inline=True)
 def softplus(x):  # type: ignore[no-untyped-def]
     """log(1 + e^x) for any finite x, with an absolute error of at most a few units in the last place of max(1, x)."""
     return max(x, 0.0) + log(1.0 + exp(-abs(x)))
 
 
-@compiled(liberty="fused", allocates=False)
+@compiled(liberty="fused", allocates=False, inline=True)
 def split(x):  # type: ignore[no-untyped-def]
     """The exponent of x >= 1, plus 1023, and its mantissa in [1, 2)."""
     bits = _bits_of_float(x)
     # Masked though positive: vector units know how to shift in zeros, not how to shift in signs.
     return (bits >> 52) & 0x7FF, _float_of_bits((bits & _MANTISSA) | _EXPONENT_OF_ONE)
+
+
+@compiled(liberty="fused", allocates=False, inline=True)
+def _stirling_tail(inverse):  # type: ignore[no-untyped-def]
+    """log Gamma(y) - (y - 1/2) log y + y - log(2 pi) / 2 for y = 1 / inverse of at least 8, to 2e-14."""
+    square = inverse * inverse
+    p = -691.0 / 360360.0
+    p = p * square + 1.0 / 1188.0
+    p = p * square - 1.0 / 1680.0
+    p = p * square + 1.0 / 1260.0
+    p = p * square - 1.0 / 360.0
+    p = p * square + 1.0 / 12.0
+    return p * inverse
+
+
+@compiled(liberty="fused", allocates=False, inline=True)
+def _next_eight(x):  # type: ignore[no-untyped-def]
+    """x (x + 1) ... (x + 7), its factors paired so that four products do."""
+    t = x * (x + 7.0)
+    return t * (t + 6.0) * ((t + 10.0) * (t + 12.0))
+
+
+@compiled(liberty="fused", allocates=False, inline=True)
+def log_rising(x, count):  # type: ignore[no-untyped-def]
+    """log of x (x + 1) ... (x + count - 1), that is log Gamma(x + count) - log Gamma(x), for x > 0 and count >= 0.
+
+    Both Gamma functions are moved up by eight, where Stirling's series is exact to rounding. The sizes that cancel are
+    gathered first: what remains is a few units in the last place of the larger logarithm. Neither x nor x + count may
+    exceed 1e38.
+    """
+    low = x + 8.0
+    high = low + count
+    inverse = 1.0 / (low * high)  # one division does for both tails
+    ratio = log(_next_eight(x) / _next_eight(x + count))
+    body = (low - 0.5) * log(high / low) + count * (log(high) - 1.0)
+    return ratio + body + (_stirling_tail(inverse * low) - _stirling_tail(inverse * high))
+
+
+@compiled(liberty="fused", allocates=False, inline=True)
+def log_rising_slope(x, count):  # type: ignore[no-untyped-def]
+    """Derivative of `log_rising` in x: digamma of x + count less that of x, to about 1e-8 of the larger one."""
+    low = x + 8.0
+    high = low + count
+    inverse = 1.0 / (low * high)
+    below, above = inverse * high, inverse * low
+    square_below, square_above = below * below, above * above
+    tail = 0.5 * (below - above) + (square_below - square_above) / 12.0
+    tail -= (square_below * square_below - square_above * square_above) / 120.0
+    return log(high / low) + tail + (_sum_of_eight(x) - _sum_of_eight(x + count))
+
+
+@compiled(liberty="fused", allocates=False, inline=True)
+def _sum_of_eight(x):  # type: ignore[no-untyped-def]
+    """1 / x + 1 / (x + 1) + ... + 1 / (x + 7)."""
+    t = x * (x + 7.0)
+    u, v, w = t + 6.0, t + 10.0, t + 12.0
+    return (2.0 * x + 7.0) * ((t + u) * (v * w) + (v + w) * (t * u)) / ((t * u) * (v * w))

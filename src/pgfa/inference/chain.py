@@ -122,6 +122,9 @@ class Chain:
         for _ in range(count):
             if "features" in self.update:
                 self._update_features(power, warmup)
+                self._state = self._model.move_columns(
+                    self._state, self.prior, self.rng, power=power, step_sizes=self.step_sizes
+                )
                 for move in self.column_moves:
                     self._state = move.apply(self._model, self.prior, self._state, self.rng, power)
             if "parameters" in self.update:

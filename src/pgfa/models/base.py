@@ -10,8 +10,9 @@ from numpy.typing import NDArray
 
 from pgfa.adaptation import StepSize
 from pgfa.columns import ColumnView
+from pgfa.priors.base import Prior
 from pgfa.rows import RowView
-from pgfa.state import FeatureAxes
+from pgfa.state import FeatureAxes, State
 
 Parameters = dict[str, Any]
 
@@ -24,6 +25,10 @@ class Model(ABC):
 
     #: Which axes of which parameter run over the features.
     feature_axes: FeatureAxes
+
+    #: Power of the likelihood from which annealing rises by a constant factor; zero for a linear rise. Where counts are
+    #: so deep that a hundredth of the likelihood decides already, a linear rise would hardly anneal at all.
+    first_power: float = 0.0
 
     @property
     @abstractmethod
@@ -66,6 +71,18 @@ class Model(ABC):
     def column_view(self, parameters: Parameters, power: float) -> ColumnView:
         """Data as Gaussian in the values of the features, for column moves."""
         raise NotImplementedError(f"{type(self).__name__} has no column moves")
+
+    def move_columns(
+        self,
+        state: State,
+        prior: Prior,
+        rng: np.random.Generator,
+        *,
+        power: float = 1.0,
+        step_sizes: dict[str, StepSize] | None = None,
+    ) -> State:
+        """Moves of whole columns that the model itself knows of, after each sweep; returns the new state."""
+        return state
 
     @property
     def has_column_moves(self) -> bool:
