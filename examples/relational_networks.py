@@ -210,6 +210,9 @@ def main() -> None:
     parser.add_argument("--draws", type=int, default=600)
     parser.add_argument("--warmup", type=int, default=300)
     arguments = parser.parse_args()
+    for file in FILES.values():
+        if not (arguments.data / file).is_file():
+            parser.error(f"{arguments.data} must hold {file}: say with --data where it is")
     lengths = {"draws": arguments.draws, "warmup": arguments.warmup}
     out = Path("out/relational")
     out.mkdir(parents=True, exist_ok=True)
