@@ -25,7 +25,7 @@ $(STAMP): pyproject.toml
 	$(BIN)/python -m pip install --quiet --editable '.[dev]'
 	touch $@
 
-run: $(STAMP) ## fit a real data set and write pictures and tables to out/demo
+run: $(STAMP) ## fit real data sets and write pictures and tables to out/demo
 	$(BIN)/pgfa demo --out out/demo
 
 test: $(STAMP) ## the tests that take minutes

@@ -10,7 +10,7 @@ import pandas as pd
 import pytest
 
 import pgfa
-from pgfa.datasets import load_mice_protein
+from pgfa.datasets import load_lazega, load_mice_protein, load_xenograft
 
 SHARED = Path(__file__).resolve().parents[2] / "shared" / "data"
 
@@ -52,6 +52,58 @@ def test_mice_protein_is_what_the_source_says():
         pytest.skip("the source of the data is not in the folder `shared` beside the project")
     table = pd.read_csv(source)
     np.testing.assert_array_equal(load_mice_protein().data.to_numpy(), table.iloc[:, 1:78].to_numpy())
+
+
+@pytest.mark.parametrize(("relation", "links"), [("advice", 892), ("friendship", 575), ("work", 1104)])
+def test_lazega_has_its_known_links(relation, links):
+    firm = load_lazega(relation)
+    assert int(firm.data.sum().sum()) == links
+    assert np.isnan(np.diagonal(firm.data)).all()
+    assert list(firm.data.index) == list(firm.data.columns) == list(firm.design.index)
+    assert firm.design["gender"].value_counts().to_dict() == {"man": 53, "woman": 18}
+    assert firm.design["status"].value_counts().to_dict() == {"partner": 36, "associate": 35}
+    assert not firm.design.isna().any(axis=None)
+    pgfa.Relational(firm.data, self_links=False)
+
+
+def test_lazega_refuses_other_relations():
+    with pytest.raises(ValueError, match="relation must be one of 'advice', 'friendship', 'work', got 'enmity'"):
+        load_lazega("enmity")
+
+
+def test_xenograft_has_its_known_shape():
+    leukaemia = load_xenograft()
+    assert len(leukaemia.data) == 41 * 13
+    assert list(leukaemia.data["mutation_id"].unique()) == list(leukaemia.design.index)
+    assert leukaemia.data["sample_id"].nunique() == 13
+    assert leukaemia.design.sum().tolist() == [17, 35, 38, 39, 19]
+    assert leukaemia.data["tumour_content"].between(0.0, 1.0).all()
+
+
+@pytest.mark.parametrize(
+    ("folder", "load", "names"),
+    [
+        ("lazega", load_lazega, ("Lazega", "Schoch")),
+        ("xenograft", load_xenograft, ("Dobson", "Wintersinger", "Kulman")),
+    ],
+)
+def test_the_others_are_credited_where_they_ship(folder, load, names):
+    licence = resources.files("pgfa.datasets").joinpath("files", folder, "LICENCE.txt").read_text()
+    assert "MIT License" in licence and "Permission is hereby granted" in licence
+    assert load().licence == "MIT"
+    for name in names:
+        assert name in load().credit
+        assert name in licence
+
+
+def test_the_others_are_what_the_source_says():
+    if not (SHARED / "lazega").exists():
+        pytest.skip("the source of the data is not in the folder `shared` beside the project")
+    for relation, name in (("advice", "law_advice"), ("friendship", "law_friends"), ("work", "law_cowork")):
+        source = pd.read_csv(SHARED / "lazega" / f"{name}.csv", header=None).to_numpy()
+        np.testing.assert_array_equal(np.nan_to_num(load_lazega(relation).data), source)
+    source = pd.read_csv(SHARED / "ball_xenograft" / "SJBALL031.tsv", sep="\t")
+    pd.testing.assert_frame_equal(load_xenograft().data, source)
 
 
 def test_standardise_centres_and_scales_what_is_observed():

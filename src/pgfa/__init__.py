@@ -17,20 +17,26 @@ _PUBLIC = {
     "ColumnBlock": "pgfa.samplers",
     "DiscreteParticleFilter": "pgfa.samplers",
     "Gibbs": "pgfa.samplers",
+    "HammingBall": "pgfa.samplers",
     "IndianBuffet": "pgfa.priors",
     "LinearGaussian": "pgfa.models",
+    "LocallyBalanced": "pgfa.samplers",
+    "MetropolisFlips": "pgfa.samplers",
     "Mixture": "pgfa.samplers",
     "ParticleGibbs": "pgfa.samplers",
     "PyClone": "pgfa.models",
+    "Relational": "pgfa.models",
     "RowGibbs": "pgfa.samplers",
     "Simulation": "pgfa.simulation",
     "State": "pgfa.state",
     "check_model": "pgfa.checking",
     "simulate": "pgfa.simulation",
     "diagnose": "pgfa.inference.diagnostics",
+    "load": "pgfa.inference.sampling",
     "resume": "pgfa.inference.sampling",
     "sample": "pgfa.inference.sampling",
     "standardise": "pgfa.preprocessing",
+    "summarise": "pgfa.summary",
 }
 
 _MODULES = ("datasets", "metrics", "plots")
@@ -44,23 +50,29 @@ if TYPE_CHECKING:
     from pgfa.checking import check_model as check_model
     from pgfa.inference import Chain as Chain
     from pgfa.inference.diagnostics import diagnose as diagnose
+    from pgfa.inference.sampling import load as load
     from pgfa.inference.sampling import resume as resume
     from pgfa.inference.sampling import sample as sample
     from pgfa.models import AdditiveModel as AdditiveModel
     from pgfa.models import LinearGaussian as LinearGaussian
     from pgfa.models import PyClone as PyClone
+    from pgfa.models import Relational as Relational
     from pgfa.preprocessing import standardise as standardise
     from pgfa.priors import BetaBernoulli as BetaBernoulli
     from pgfa.priors import IndianBuffet as IndianBuffet
     from pgfa.samplers import ColumnBlock as ColumnBlock
     from pgfa.samplers import DiscreteParticleFilter as DiscreteParticleFilter
     from pgfa.samplers import Gibbs as Gibbs
+    from pgfa.samplers import HammingBall as HammingBall
+    from pgfa.samplers import LocallyBalanced as LocallyBalanced
+    from pgfa.samplers import MetropolisFlips as MetropolisFlips
     from pgfa.samplers import Mixture as Mixture
     from pgfa.samplers import ParticleGibbs as ParticleGibbs
     from pgfa.samplers import RowGibbs as RowGibbs
     from pgfa.simulation import Simulation as Simulation
     from pgfa.simulation import simulate as simulate
     from pgfa.state import State as State
+    from pgfa.summary import summarise as summarise
 
 
 def __getattr__(name: str) -> Any:

@@ -72,7 +72,8 @@ def simulate(model_name: str, prior: Prior, *, rng: Any = None, **sizes: Any) ->
         A whole number, SeedSequence or Generator.
     **sizes
         Sizes and settings of the model. For ``"linear-gaussian"``: `num_rows`, `num_columns`, `alpha`, `tau_v`,
-        `tau_x`, `missing` (share of the entries that go missing) and `intercept`.
+        `tau_x`, `missing` (share of the entries that go missing) and `intercept`. For ``"relational"``: `num_rows`,
+        `symmetric`, `self_links`, `alpha`, `tau`, `bias` and `missing`.
 
     Examples
     --------

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -83,34 +83,42 @@ def drop_unused_features(state: State, axes: FeatureAxes) -> State:
     return state if used.size == state.num_features else select_features(state, axes, used)
 
 
-def as_states(draws: Any) -> list[State]:
-    """States from one state, several of them, or what `pgfa.sample` returns (one chain after the other)."""
-    if isinstance(draws, State):
-        return [draws]
-    if hasattr(draws, "children"):
-        return _states_of_tree(draws)
-    states = list(draws)
-    if not states or not all(isinstance(state, State) for state in states):
-        raise ValueError(f"expected a state, states or what pgfa.sample returns, got {draws!r}")
-    return states
+def iterate_states(states: Any, axes: FeatureAxes) -> Iterator[State]:
+    """The states in what a user hands in: one state, several of them, or the result of `pgfa.sample`.
+
+    Parameters
+    ----------
+    states
+        A State, an iterable of them, or a DataTree with the group posterior, of which every draw is taken.
+    axes
+        Which axes of which parameter run over features, to cut off what pads them to a common number.
+    """
+    if isinstance(states, State):
+        yield states
+    elif "posterior" in getattr(states, "children", ()):
+        yield from _states_of_draws(states["posterior"], axes)
+    elif isinstance(states, Iterable) and not isinstance(states, (str, bytes, Mapping)):
+        count = 0
+        for state in states:
+            if not isinstance(state, State):
+                raise ValueError(f"states must hold States only, got {state!r}")
+            count += 1
+            yield state
+        if count == 0:
+            raise ValueError("states must hold at least one state")
+    else:
+        raise ValueError(f"states must be a State, several of them or the result of pgfa.sample, got {states!r}")
 
 
-def _states_of_tree(tree: Any) -> list[State]:
-    posterior = tree["posterior"].dataset
-    names = [name for name in posterior.data_vars if name not in ("Z", "num_features", "alpha")]
-    values = {name: np.asarray(posterior[name]) for name in ("Z", "num_features", "alpha", *names)}
-    over = {
-        name: [axis for axis, dim in enumerate(posterior[name].dims) if str(dim).startswith("feature")]
-        for name in names
-    }
-    states = []
-    for i in np.ndindex(values["alpha"].shape):
-        size = int(values["num_features"][i])
-        parameters: dict[str, Any] = {}
-        for name in names:
-            value = values[name][i]
-            for axis in over[name]:
-                value = np.take(value, np.arange(size), axis=axis - len(i))
-            parameters[name] = value if np.ndim(value) else float(value)
-        states.append(State(values["Z"][i][:, :size], float(values["alpha"][i]), parameters))
-    return states
+def _states_of_draws(posterior: Any, axes: FeatureAxes) -> Iterator[State]:
+    names = [name for name in posterior.data_vars if name not in ("Z", "alpha", "num_features")]
+    for chain in range(posterior.sizes["chain"]):
+        draws = {name: posterior[name][chain].values for name in ("Z", "alpha", "num_features", *names)}
+        for draw in range(posterior.sizes["draw"]):
+            width = slice(0, int(draws["num_features"][draw]))
+            parameters: dict[str, Any] = {}
+            for name in names:
+                value = draws[name][draw]
+                cut = tuple(width if axis in axes.get(name, ()) else slice(None) for axis in range(np.ndim(value)))
+                parameters[name] = float(value) if np.ndim(value) == 0 else value[cut]
+            yield State(draws["Z"][draw][:, width], float(draws["alpha"][draw]), parameters)

@@ -22,7 +22,7 @@ class Dataset:
     data
         What a model is fitted to.
     design
-        What is known about each row from elsewhere; a model does not see it. The index is that of `data`.
+        What is known from elsewhere about each row of a feature matrix; a model does not see it.
     description
         What was measured.
     credit

@@ -90,6 +90,12 @@ def run_chain(
 
     started = last_look = last_save = time.perf_counter()
     first_iteration = chain.num_iterations
+    compiled = started
+
+    def speed() -> float:
+        # Counted from the end of the first iteration, which may compile for longer than all others take.
+        num_iterations, seconds = chain.num_iterations - first_iteration - 1, time.perf_counter() - compiled
+        return num_iterations / seconds if num_iterations > 0 and seconds > 0.0 else float("nan")
 
     def save() -> None:
         nonlocal num_segments, last_save
@@ -112,6 +118,8 @@ def run_chain(
         is_warmup = iteration < plan.warmup
         chain.step(warmup=is_warmup, power=power_at(iteration, plan.warmup, plan.annealed_share, model.first_power))
         now = time.perf_counter()
+        if iteration == first_iteration:
+            compiled = now
         since_warmup = chain.num_iterations - plan.warmup
         if (is_warmup and plan.save_warmup) or (not is_warmup and since_warmup % plan.thin == 0):
             recorder.add(chain, seconds_before + now - started)
@@ -120,14 +128,14 @@ def run_chain(
             last_look = now
             progress.log_density = chain.log_density()
             progress.num_features = int(np.count_nonzero(chain._state.Z.any(axis=0)))
-            progress.iterations_per_second = (chain.num_iterations - first_iteration) / (now - started)
+            progress.iterations_per_second = speed()
         # A segment holds either warm-up or draws, so the end of the warm-up is always saved.
         if chain.num_iterations == plan.warmup or (store is not None and now - last_save > plan.checkpoint_interval):
             save()
     save()
     progress.log_density = chain.log_density()
     progress.num_features = int(np.count_nonzero(chain._state.Z.any(axis=0)))
-    progress.iterations_per_second = (chain.num_iterations - first_iteration) / max(time.perf_counter() - started, 1e-9)
+    progress.iterations_per_second = speed()
     progress.status = "done" if chain.num_iterations >= plan.num_iterations else "stopped"
     return result
 

@@ -40,6 +40,10 @@ from pgfa.state import State
 from pgfa.storage.store import RunStore, StoreError
 
 
+class NoDrawsError(RuntimeError):
+    """A run that ended in its warm-up."""
+
+
 def sample(
     model: Model,
     prior: Prior,
@@ -190,28 +194,51 @@ def resume(
     >>> bool((again["posterior"]["Z"] == fit["posterior"]["Z"]).all())
     True
     """
-    store = RunStore(checkpoint)
-    settings = store.settings()
-    try:
-        chains, seed = int(settings["chains"]), int(settings["seed"])
-        plan = Plan(
-            prior=make_prior(settings["prior_description"]),
-            sampler=make_sampler(settings["sampler_description"]),
-            column_moves=make_column_moves(settings["column_moves_description"]),
-            checkpoint=str(store.path.absolute()),
-            **{name: settings[name] for name in _STORED_PLAN},
-        )
-        words = settings["model_description"]
-    except (KeyError, TypeError, ValueError) as error:
-        raise StoreError(f"{store.path} is damaged: its settings do not make sense ({error!r})") from error
+    store, settings, plan = _open_store(checkpoint)
     if model is None:
-        model = _rebuild_model(store, settings["model"], words)
+        model = _rebuild_model(store, settings)
+    chains = int(settings["chains"])
     starts: list[State | None] = [_start_from(store, i) if settings["has_initial"] else None for i in range(chains)]
-    public = {name: value for name, value in settings.items() if not name.endswith("_description")}
     return _run(
-        model, plan, chains, seed, starts, public,
+        model, plan, chains, int(settings["seed"]), starts, _public(settings),
         cores=cores, progress=progress, check=check, max_time=max_time, executor=executor,
     )  # fmt: skip
+
+
+def load(checkpoint: str | os.PathLike[str], *, model: Model | None = None) -> xr.DataTree:
+    """Read the draws that a run has saved so far, without going on with it; it may be running still.
+
+    Parameters
+    ----------
+    checkpoint
+        Folder that `sample` saved to.
+    model
+        Only for models of your own, which the store cannot rebuild.
+
+    Examples
+    --------
+    >>> import numpy as np, pgfa, tempfile
+    >>> X = np.random.default_rng(0).normal(size=(20, 3))
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     fit = pgfa.sample(pgfa.LinearGaussian(X), pgfa.BetaBernoulli(2), draws=20, warmup=20, chains=2, seed=1,
+    ...                       progress=False, check=False, checkpoint=f"{folder}/run")
+    ...     saved = pgfa.load(f"{folder}/run")
+    >>> saved["posterior"].sizes["draw"]
+    20
+    """
+    store, settings, _ = _open_store(checkpoint)
+    if model is None:
+        model = _rebuild_model(store, settings)
+    warmup_segments, segments = _segments_of_store(store, int(settings["chains"]))
+    if not any(segments):
+        raise StoreError(f"{store.path} holds no draws yet: its chains are still warming up")
+    return build_tree(model, warmup_segments, segments, _public(settings), store)
+
+
+def load_model(checkpoint: str | os.PathLike[str]) -> Model:
+    """The model that a stored run fits, with its data."""
+    store, settings, _ = _open_store(checkpoint)
+    return _rebuild_model(store, settings)
 
 
 # --- checks ---------------------------------------------------------------------------------------------------------
@@ -271,6 +298,28 @@ def _create_store(plan: Plan, model: Model, settings: dict[str, Any], starts: li
     RunStore.create(plan.checkpoint, stored, arrays)
 
 
+def _open_store(checkpoint: str | os.PathLike[str]) -> tuple[RunStore, dict[str, Any], Plan]:
+    """A store with its settings and plan, or a StoreError that says what is wrong with it."""
+    store = RunStore(checkpoint)
+    settings = store.settings()
+    try:
+        _ = int(settings["chains"]), int(settings["seed"]), settings["model"], settings["model_description"]
+        plan = Plan(
+            prior=make_prior(settings["prior_description"]),
+            sampler=make_sampler(settings["sampler_description"]),
+            column_moves=make_column_moves(settings["column_moves_description"]),
+            checkpoint=str(store.path.absolute()),
+            **{name: settings[name] for name in _STORED_PLAN},
+        )
+    except (KeyError, TypeError, ValueError) as error:
+        raise StoreError(f"{store.path} is damaged: its settings do not make sense ({error!r})") from error
+    return store, settings, plan
+
+
+def _public(settings: dict[str, Any]) -> dict[str, Any]:
+    return {name: value for name, value in settings.items() if not name.endswith("_description")}
+
+
 def _start_from(store: RunStore, index: int) -> State:
     arrays = store.model_arrays()
     prefix = f"initial-{index}-parameter-"
@@ -282,9 +331,10 @@ def _start_from(store: RunStore, index: int) -> State:
     return State(arrays[f"initial-{index}-Z"], float(arrays[f"initial-{index}-alpha"]), parameters)
 
 
-def _rebuild_model(store: RunStore, name: str, words: dict[str, Any]) -> Model:
+def _rebuild_model(store: RunStore, settings: dict[str, Any]) -> Model:
     import pgfa.models
 
+    name, words = settings["model"], settings["model_description"]
     kind = getattr(pgfa.models, name, None) if name in pgfa.models.__all__ else None
     if kind is None:
         raise StoreError(
@@ -345,7 +395,7 @@ def _run(
         segments = [result.segments for result in results]
     num_without = sum(not chain for chain in segments)
     if num_without == chains:
-        raise RuntimeError("the run ended before the first draw: allow more time, or ask for a shorter warm-up")
+        raise NoDrawsError("the run ended before the first draw: allow more time, or ask for a shorter warm-up")
     if num_without:
         warnings.warn(f"{num_without} of {chains} chains had no draws yet and are left out", stacklevel=4)
     tree = build_tree(model, warmup_segments, segments, settings, store)

@@ -4,5 +4,6 @@ from pgfa.models.additive import AdditiveModel
 from pgfa.models.base import Model
 from pgfa.models.linear_gaussian import LinearGaussian
 from pgfa.models.pyclone import PyClone
+from pgfa.models.relational import Relational
 
-__all__ = ["AdditiveModel", "LinearGaussian", "Model", "PyClone"]
+__all__ = ["AdditiveModel", "LinearGaussian", "Model", "PyClone", "Relational"]

@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 from scipy.optimize import linear_sum_assignment
 
 from pgfa import checks
-from pgfa.state import State, as_states
+from pgfa.state import State, iterate_states
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -119,7 +119,7 @@ def summarise(
     if not 0.0 < checks.real("level", level) < 1.0:
         raise ValueError(f"level must lie between 0 and 1, got {level!r}")
     checks.unit_interval("min_prevalence", min_prevalence)
-    states = as_states(draws)
+    states = list(iterate_states(draws, {"V": (0,)}))
     tails = (0.5 - 0.5 * level, 0.5 + 0.5 * level)
     notes: list[str] = []
 
