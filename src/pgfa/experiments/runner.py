@@ -1,0 +1,232 @@
+"""All chains of an experiment on a Dask cluster, written down one by one, so that a stopped run goes on where it was."""
+
+from __future__ import annotations
+
+import json
+import os
+import tempfile
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack, contextmanager
+from dataclasses import asdict
+from pathlib import Path
+from typing import Any
+
+from pgfa import checks
+from pgfa.experiments.definition import Experiment
+from pgfa.experiments.parts import check_parts
+from pgfa.experiments.task import Key, all_keys, grid, run_task
+
+SETTINGS = "experiment.json"
+
+#: What a chain costs beside its own time, in seconds: simulating, scoring, sending; measured roughly.
+_OVERHEAD = 0.5
+
+#: How often a chain is tried again where a worker is lost under it or it fails.
+_RETRIES = 3
+
+
+class RunError(ValueError):
+    """A folder that does not hold what it should."""
+
+
+def estimate(experiment: Experiment, workers: int) -> float:
+    """Seconds that the chains will take, once everything is compiled."""
+    return (experiment.seconds + _OVERHEAD * experiment.num_chains) / max(workers, 1)
+
+
+def run(
+    experiment: Experiment,
+    out: Path,
+    *,
+    client: Any = None,
+    progress: bool = True,
+    on_done: Callable[[Key], None] | None = None,
+) -> list[Key]:
+    """Run all chains that the folder does not hold yet; returns those that were run.
+
+    Parameters
+    ----------
+    experiment
+        At its scale (`Experiment.at_scale`).
+    out
+        Folder of this experiment. It must be new, or hold a run of the same definition.
+    client
+        Where to run, from `connect`; in this process unless given.
+    progress
+        Whether to show how far it is.
+    on_done
+        Called for every chain that has been written.
+    """
+    check_parts(experiment)
+    prepare(experiment, out)
+    waiting = missing_chains(experiment, out)
+    if not waiting:
+        return []
+    with _Bar(experiment, len(waiting), progress) as bar:
+        for key, result in _results(experiment, waiting, client):
+            write_chain(out, key, result)
+            bar.advance()
+            if on_done is not None:
+                on_done(key)
+    return waiting
+
+
+def _results(experiment: Experiment, waiting: list[Key], client: Any) -> Iterator[tuple[Key, dict[str, Any]]]:
+    if client is None:
+        for key in waiting:
+            yield key, run_task(experiment, key)
+        return
+    import distributed
+
+    # Results come back to this process, which writes them: workers elsewhere need not see the folder. Dask runs the
+    # chains of a worker that is lost on another one.
+    futures = {client.submit(run_task, experiment, key, pure=False, retries=_RETRIES): key for key in waiting}
+    try:
+        for future in distributed.as_completed(list(futures)):
+            yield futures.pop(future), future.result()
+    finally:
+        client.cancel(list(futures))
+
+
+@contextmanager
+def connect(workers: int | None = None, scheduler: str | None = None) -> Iterator[Any]:
+    """A Dask client for `run`.
+
+    Parameters
+    ----------
+    workers
+        Processes on this machine, one chain at a time each; as many as there are cores unless given. With 0 there is no
+        client, and chains run in this process.
+    scheduler
+        Address of a running Dask scheduler to use instead; its workers should have one thread each.
+    """
+    workers = num_workers(workers)
+    if workers == 0 and scheduler is None:
+        yield None
+        return
+    try:
+        import distributed
+    except ImportError:
+        raise RunError("running on several workers needs Dask: pip install 'pgfa[experiments]'") from None
+    with ExitStack() as stack:
+        address: Any = scheduler
+        if scheduler is None:
+            # A limit of memory would make Dask restart workers, and nobody has asked for a dashboard.
+            address = distributed.LocalCluster(
+                n_workers=workers, threads_per_worker=1, memory_limit=None, dashboard_address=None, silence_logs=50
+            )  # fmt: skip
+            stack.enter_context(address)
+        try:
+            client = stack.enter_context(distributed.Client(address, timeout="20s"))
+        except (OSError, TimeoutError, ValueError) as error:
+            raise RunError(f"no Dask scheduler answers at {scheduler}: {error}") from None
+        yield client
+
+
+def num_workers(workers: int | None) -> int:
+    """As many as there are cores unless given."""
+    return os.cpu_count() or 1 if workers is None else checks.whole("workers", workers, at_least=0)
+
+
+# --- the folder -------------------------------------------------------------------------------------------------------
+
+
+def prepare(experiment: Experiment, out: Path) -> None:
+    """Make the folder, or make sure that it holds a run of the same definition."""
+    if out.exists() and not out.is_dir():
+        raise RunError(f"{out} is a file: expected a folder")
+    path = out / SETTINGS
+    if path.exists():
+        found = read_settings(out)
+        if found.get("fingerprint") != experiment.fingerprint():
+            raise RunError(
+                f"{out} holds a run of {_difference(found, experiment)}: choose another folder, or remove it"
+            )
+    elif out.exists() and any(out.iterdir()):
+        raise RunError(f"{out} is not empty and holds no experiment: choose another folder")
+    else:
+        write_atomically(path, {"format": 1, "fingerprint": experiment.fingerprint(), **asdict(experiment)})
+
+
+def _difference(found: dict[str, Any], experiment: Experiment) -> str:
+    """In few words, what another run has that this one has not."""
+    now = json.loads(json.dumps(asdict(experiment)))
+    for name in ("name", "scale", "times", "seed", "data", "prior", "model", "warmup", "update", "metrics"):
+        if found.get(name) != now[name]:
+            return f"another definition ({name}: {found.get(name)} there, {now[name]} here)"
+    return "another definition"
+
+
+def read_settings(out: Path) -> dict[str, Any]:
+    """What the folder says of its run."""
+    path = out / SETTINGS
+    try:
+        found = json.loads(path.read_text(encoding="utf-8"))
+    except OSError:
+        raise RunError(f"{out} holds no experiment: run it first") from None
+    except ValueError:
+        raise RunError(f"{path} is damaged: remove the folder and run again") from None
+    if not isinstance(found, dict) or found.get("format") != 1:
+        raise RunError(f"{path} is not of this version of pgfa")
+    return found
+
+
+def missing_chains(experiment: Experiment, out: Path) -> list[Key]:
+    """The chains that are still to be run; a damaged file counts as none."""
+    return [key for key in all_keys(experiment) if read_chain(experiment, out, key) is None]
+
+
+def read_chain(experiment: Experiment, out: Path, key: Key) -> dict[str, Any] | None:
+    """What was kept of a chain, or None where there is nothing whole of this very run."""
+    try:
+        found = json.loads((out / key.path).read_text(encoding="utf-8"))
+        whole = (
+            found["fingerprint"] == experiment.fingerprint()
+            and tuple(found[name] for name in Key._fields) == tuple(key)
+            and len(found["trace"]["time"]) == len(grid(experiment.times))
+        )
+    except (OSError, ValueError, KeyError, TypeError):
+        return None
+    return found if whole else None
+
+
+def write_chain(out: Path, key: Key, result: dict[str, Any]) -> None:
+    write_atomically(out / key.path, result)
+
+
+def write_atomically(path: Path, content: dict[str, Any]) -> None:
+    """Write JSON under another name first: a file of this name is always whole."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    handle, temporary = tempfile.mkstemp(dir=path.parent, prefix=".", suffix=".part")
+    try:
+        with os.fdopen(handle, "w", encoding="utf-8") as file:
+            json.dump(content, file)
+        os.chmod(temporary, 0o644)
+        os.replace(temporary, path)
+    except BaseException:
+        Path(temporary).unlink(missing_ok=True)
+        raise
+
+
+class _Bar:
+    """A progress bar with the time left, on standard error."""
+
+    def __init__(self, experiment: Experiment, total: int, wanted: bool) -> None:
+        from rich.console import Console
+        from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
+
+        self._progress = Progress(
+            TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TextColumn("chains, left"),
+            TimeRemainingColumn(), console=Console(stderr=True), disable=not wanted, speed_estimate_period=600.0,
+        )  # fmt: skip
+        self._task = self._progress.add_task(experiment.name, total=total)
+
+    def __enter__(self) -> _Bar:
+        self._progress.start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._progress.stop()
+
+    def advance(self) -> None:
+        self._progress.advance(self._task)
