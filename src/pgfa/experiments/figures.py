@@ -9,7 +9,6 @@ import pandas as pd
 
 from pgfa.experiments.definition import LOG_DENSITY, Experiment
 from pgfa.experiments.scores import title_of
-from pgfa.experiments.statistics import BLOCK
 from pgfa.plots import COLOURS, plain
 
 if TYPE_CHECKING:
@@ -44,6 +43,7 @@ def box_plots(experiment: Experiment, traces: pd.DataFrame, metric: str) -> Figu
         axes.spines[["top", "right"]].set_visible(False)
         axes.grid(axis="y", color="0.9")
         axes.set_axisbelow(True)
+        _mark_truth(axes, metric)
     _scale(panels[0], traces, metric)
     panels[0].set_ylabel(title_of(metric))
     figure.suptitle(plain(experiment.title), fontsize=11)
@@ -68,6 +68,7 @@ def trace_plots(experiment: Experiment, traces: pd.DataFrame, metric: str) -> Fi
             for time in experiment.times:
                 axes.axvline(time, color="0.85", linewidth=0.8, zorder=0)
             axes.set_xscale("log")
+            _mark_truth(axes, metric)
             axes.spines[["top", "right"]].set_visible(False)
         _scale(row[0], traces[traces["data"] == data], metric)
         row[0].set_ylabel(f"data set {data + 1}", fontsize=9)
@@ -117,13 +118,12 @@ def _scale(axes: Axes, traces: pd.DataFrame, metric: str) -> None:
     if len(values) and values.abs().max() > 10 * _LINEAR:
         axes.set_yscale("symlog", linthresh=_LINEAR, linscale=0.6)
         axes.yaxis.set_major_formatter(_short_number)
-    axes.axhline(0.0, color="0.5", linewidth=0.8, zorder=0)
+
+
+def _mark_truth(axes: Axes, metric: str) -> None:
+    if metric == LOG_DENSITY:
+        axes.axhline(0.0, color="0.5", linewidth=0.8, zorder=0)
 
 
 def _short_number(value: float, _: Any = None) -> str:
     return f"{value:g}"
-
-
-def num_restarts(traces: pd.DataFrame) -> int:
-    """Number of restarts that the bands are over."""
-    return int(traces[BLOCK[-1]].nunique())

@@ -1,4 +1,4 @@
-"""All chains of an experiment on a Dask cluster, written down one by one, so that a stopped run goes on where it was."""
+"""All chains of an experiment on a Dask cluster, each written when it ends: a stopped run goes on where it was."""
 
 from __future__ import annotations
 

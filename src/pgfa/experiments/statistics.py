@@ -74,11 +74,11 @@ def _friedman_statistic(ranks: NDArray[np.float64]) -> tuple[float, float]:
 def nemenyi(values: pd.DataFrame, metric: str) -> pd.DataFrame:
     """P values of Nemenyi's test with Bonferroni's correction, for all pairs: columns a, b, p, p_uncorrected, ...
 
-    Nemenyi's test already takes into account that all pairs are compared. The paper corrects once more, by the number of
-    pairs, and so do we: `p` is the corrected value, `p_uncorrected` Nemenyi's own.
+    Nemenyi's test already takes into account that all pairs are compared. The paper corrects once more, by the number
+    of pairs, and so do we: `p` is the corrected value, `p_uncorrected` Nemenyi's own.
 
-    Columns `rank_difference` (of the mean ranks, positive where a is better), `median_difference` (of a over b, in units
-    of the metric) and `wins` (share of the blocks in which a is better than b, ties counting one half) tell how much.
+    Columns `rank_difference` (of the mean ranks, positive where a is better), `median_difference` (of a over b, in
+    units of the metric) and `wins` (share of the blocks in which a is better than b, ties counting one half) tell how much.
     """
     samplers = list(values.columns)
     ranks = rank(values, metric)
@@ -89,7 +89,7 @@ def nemenyi(values: pd.DataFrame, metric: str) -> pd.DataFrame:
     rows: list[dict[str, Any]] = []
     for a, b in pairs:
         gain = sign * (values[a] - values[b])
-        p = float(p_values.loc[a, b])
+        p = float(p_values.at[a, b])  # type: ignore[arg-type]
         rows.append(
             {
                 "a": a,
