@@ -339,7 +339,7 @@ TIMES = ("first", "middle", "last", "later", "all")
 
 
 def _check_findings(experiment: Experiment) -> None:
-    labels = [entry.label for entry in experiment.samplers]
+    labels = [entry.label for entry in experiment.samplers if not entry.ours]
     for i, finding in enumerate(experiment.findings):
         for found in finding.checks:
             table = _Table(experiment.source, f"findings {i + 1}.checks", found)
@@ -349,6 +349,8 @@ def _check_findings(experiment: Experiment) -> None:
             needed, possible = CHECK_KEYS[kind]
             for key in (*needed, *possible):
                 check: Callable[[str, Any], Any] = _subset(labels) if key in ("samplers", "than") else checks.real
+                if key == "at_least":
+                    check = _at_least_one
                 table.get(key, None if key in needed else 0.0, check)
             table.finish()
 
@@ -385,6 +387,10 @@ def _subset(choices: Sequence[str]) -> Callable[[str, Any], tuple[str, ...]]:
         return tuple(checks.one_of(key, item, tuple(choices)) for item in value)
 
     return check
+
+
+def _at_least_one(key: str, value: Any) -> int:
+    return checks.whole(key, value, at_least=1)
 
 
 def _metrics(key: str, value: Any) -> tuple[str, ...]:

@@ -162,8 +162,8 @@ def _page(
         f"Scale {experiment.scale}: {len(chains)} of {experiment.num_chains} chains; for each sampler {num_data} data "
         f"sets, {num_starts} sets of initial values, restarts: {num_restarts}. Times of comparison: "
         f"{', '.join(f'{time:g}' for time in experiment.times)} s of processor time on one core, compilation not "
-        f"counted (in the paper {', '.join(f'{time:g}' for time in experiment.paper_times)} s, which the paper scale divides "
-        f"by {SPEED_RATIO:g}). Seed {experiment.seed}; the seed of every chain is in chains.csv."
+        f"counted (in the paper {', '.join(f'{time:g}' for time in experiment.paper_times)} s, which the paper scale "
+        f"divides by {SPEED_RATIO:g}). Seed {experiment.seed}; the seed of every chain is in chains.csv."
     )
     if found:
         page.heading("What the paper found, and what we found")
@@ -187,8 +187,9 @@ def _page(
                 page.picture(path, f"{'Box plots' if kind == 'box' else 'Traces'} of the {title_of(metric)}")
     page.heading("Tests")
     page.paragraph(
-        f"Friedman's test over all samplers of a family, then Nemenyi's of all pairs with Bonferroni's correction; both "
-        f"at p < {LEVEL:g}. The family of the paper has the samplers of the paper only. All p values are in tables/."
+        "Friedman's test over all samplers of a family, then Nemenyi's of all pairs with Bonferroni's correction; "
+        f"both at p < {LEVEL:g}. The family of the paper has the samplers of the paper only. All p values are in "
+        "tables/."
     )
     for name, (overall, pairs) in tests.items():
         page.paragraph(f"Family: {name}. Mean ranks, 1 is best:")

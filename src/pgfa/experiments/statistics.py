@@ -78,7 +78,8 @@ def nemenyi(values: pd.DataFrame, metric: str) -> pd.DataFrame:
     of pairs, and so do we: `p` is the corrected value, `p_uncorrected` Nemenyi's own.
 
     Columns `rank_difference` (of the mean ranks, positive where a is better), `median_difference` (of a over b, in
-    units of the metric) and `wins` (share of the blocks in which a is better than b, ties counting one half) tell how much.
+    units of the metric) and `wins` (share of the blocks in which a is better than b, ties counting one half) tell how
+    much.
     """
     samplers = list(values.columns)
     ranks = rank(values, metric)

@@ -160,7 +160,7 @@ def _better(
         found = [
             _look_up(overall, pairs, metric, time, a, b) for a in check["samplers"] for b in check["than"]
         ]  # fmt: skip
-        needed = int(check.get("at_least", len(found)))
+        needed = min(int(check.get("at_least", len(found))), len(found))
         # The pair that makes the finding stand or fall: as many as are needed do at least as well.
         found.sort(key=lambda pair: (-pair.ahead, pair.behind, pair.p if pair.rank_difference > 0 else 2.0 - pair.p))
         decisive = found[needed - 1]
