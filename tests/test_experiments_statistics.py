@@ -17,8 +17,8 @@ from pgfa.experiments.verdicts import AGREES, DIFFERS, NOT_RUN, OPEN
 pytest.importorskip("scikit_posthocs")
 
 # Demšar (2006), Statistical comparisons of classifiers over multiple data sets, JMLR 7, table 6: areas under the curve
-# of four variants of C4.5 on 14 data sets. In the last but one row the third and fourth agree in the digits printed, but
-# the paper ranks the third before the fourth.
+# of four variants of C4.5 on 14 data sets. In the last but one row the third and fourth agree in the digits printed,
+# but the paper ranks the third before the fourth.
 DEMSAR = pd.DataFrame(
     [
         [0.763, 0.768, 0.771, 0.798], [0.599, 0.591, 0.590, 0.569], [0.954, 0.971, 0.968, 0.967],

@@ -288,12 +288,12 @@ def _samplers(top: _Table) -> tuple[Entry, ...]:
         )
     if not entries:
         raise top.fail("needs at least one table [[samplers]]")
-    labels = [entry.label for entry in entries]
-    for label in labels:
-        if labels.count(label) > 1:
-            raise top.fail(f"[[samplers]] has the label {label!r} more than once")
-        if not label.strip() or slug(label) in [slug(other) for other in labels if other != label]:
-            raise top.fail(f"[[samplers]] label {label!r} cannot be told from another in the names of files")
+    seen: dict[str, str] = {}
+    for label in (entry.label for entry in entries):
+        if slug(label) in seen:
+            other = seen[slug(label)]
+            raise top.fail(f"[[samplers]] labels {other!r} and {label!r} cannot be told apart in names of files")
+        seen[slug(label)] = label
     return tuple(entries)
 
 
