@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import signal
 import subprocess
 import sys
@@ -145,6 +146,12 @@ def test_names_and_files_that_do_not_exist(tmp_path):
     assert load(tmp_path / "own.toml").name == "own"
     with pytest.raises(ValueError, match=r"no sampler 'PG'.*Gibbs, RG"):
         tiny(samplers=["PG"])
+
+
+def test_the_definition_of_the_documentation_works():
+    page = (Path(__file__).parents[1] / "docs" / "experiments.md").read_text()
+    (text,) = re.findall(r"```toml\n(.*?)```", page, flags=re.DOTALL)
+    parts.check_parts(parse(text, source="docs", name="docs").at_scale("laptop"))
 
 
 def test_slugs_are_safe_in_paths():

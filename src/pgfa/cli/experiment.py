@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import signal
 from collections.abc import Iterator
 from contextlib import contextmanager
 from enum import StrEnum
@@ -243,8 +244,18 @@ def duration(seconds: float) -> str:
 
 @contextmanager
 def stopping() -> Iterator[None]:
-    """Ctrl-C ends quietly: every chain that was complete has been written."""
+    """Ctrl-C and SIGTERM end quietly: every chain that was complete has been written."""
+    received = signal.SIGINT
+
+    def note(number: int, frame: Any) -> None:
+        nonlocal received
+        received = signal.Signals(number)
+        raise KeyboardInterrupt
+
+    before = signal.signal(signal.SIGTERM, note)
     try:
         yield
     except KeyboardInterrupt:
-        give_up("Stopped. Complete chains are kept; the same command goes on from here.", 130)
+        give_up("Stopped. Complete chains are kept; the same command goes on from here.", 128 + received)
+    finally:
+        signal.signal(signal.SIGTERM, before)

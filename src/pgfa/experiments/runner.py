@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import json
 import os
+import signal
 import tempfile
+import threading
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
 from dataclasses import asdict
@@ -111,16 +113,34 @@ def connect(workers: int | None = None, scheduler: str | None = None) -> Iterato
     with ExitStack() as stack:
         address: Any = scheduler
         if scheduler is None:
-            # A limit of memory would make Dask restart workers, and nobody has asked for a dashboard.
-            address = distributed.LocalCluster(
-                n_workers=workers, threads_per_worker=1, memory_limit=None, dashboard_address=None, silence_logs=50
-            )  # fmt: skip
+            address = _local_cluster(workers)
             stack.enter_context(address)
         try:
             client = stack.enter_context(distributed.Client(address, timeout="20s"))
         except (OSError, TimeoutError, ValueError) as error:
             raise RunError(f"no Dask scheduler answers at {scheduler}: {error}") from None
         yield client
+
+
+def _local_cluster(workers: int) -> Any:
+    import distributed
+
+    # Ctrl-C in a terminal reaches workers too, which would complain at length: they inherit that it is ignored.
+    in_main_thread = threading.current_thread() is threading.main_thread()
+    before = signal.signal(signal.SIGINT, signal.SIG_IGN) if in_main_thread else None
+    try:
+        # A limit of memory would make Dask restart workers; its pages of status must not be open to others.
+        return distributed.LocalCluster(
+            n_workers=workers,
+            threads_per_worker=1,
+            memory_limit=None,
+            dashboard_address="127.0.0.1:0",
+            worker_dashboard_address="127.0.0.1:0",
+            silence_logs=50,
+        )
+    finally:
+        if in_main_thread:
+            signal.signal(signal.SIGINT, before)
 
 
 def num_workers(workers: int | None) -> int:
