@@ -19,6 +19,9 @@ if TYPE_CHECKING:
 #: matters how far a chain is from it, and the worst chains are hundreds of times further away.
 _LINEAR = 0.01
 
+#: Enough for the longest comparison of the paper.
+_PALETTE = (*COLOURS, "#000000", "#882255")
+
 
 def box_plots(experiment: Experiment, traces: pd.DataFrame, metric: str) -> Figure:
     """The values of all chains at each of the times, one box a sampler."""
@@ -99,14 +102,14 @@ def _labels(experiment: Experiment, traces: pd.DataFrame) -> list[str]:
 def _colours(experiment: Experiment, labels: list[str]) -> list[str]:
     """One colour a sampler, whichever others are shown."""
     order = [entry.label for entry in experiment.samplers]
-    return [COLOURS[order.index(label) % len(COLOURS)] for label in labels]
+    return [_PALETTE[order.index(label) % len(_PALETTE)] for label in labels]
 
 
 def _styles(experiment: Experiment, labels: list[str]) -> list[str]:
     """Dashed for samplers that the paper does not have; dotted where colours come round again."""
     order = [entry.label for entry in experiment.samplers]
     ours = {entry.label for entry in experiment.samplers if entry.ours}
-    again = {label for label in labels if order.index(label) >= len(COLOURS)}
+    again = {label for label in labels if order.index(label) >= len(_PALETTE)}
     return ["-." if label in again else "--" if label in ours else "-" for label in labels]
 
 
