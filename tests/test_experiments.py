@@ -259,33 +259,39 @@ def test_compiling_is_not_counted():
 
 def test_a_run_is_complete_and_is_not_run_again(tmp_path):
     experiment = tiny()
-    ran = runner.run(experiment, tmp_path / "run", progress=False)
+    ran = runner.run(experiment, tmp_path / "run")
     assert ran == all_keys(experiment)
-    assert runner.run(experiment, tmp_path / "run", progress=False) == []
+    assert runner.run(experiment, tmp_path / "run") == []
     damaged = tmp_path / "run" / ran[2].path
     damaged.write_text(damaged.read_text()[:100])
-    assert runner.run(experiment, tmp_path / "run", progress=False) == [ran[2]]
+    assert runner.run(experiment, tmp_path / "run") == [ran[2]]
     assert not list(tmp_path.rglob("*.part"))
 
 
 def test_samplers_can_be_added_later(tmp_path):
-    runner.run(tiny(samplers=["RG"]), tmp_path / "run", progress=False)
-    assert {key.sampler for key in runner.run(tiny(), tmp_path / "run", progress=False)} == {"Gibbs"}
+    runner.run(tiny(samplers=["RG"]), tmp_path / "run")
+    assert {key.sampler for key in runner.run(tiny(), tmp_path / "run")} == {"Gibbs"}
+
+
+def test_chains_of_a_sampler_that_was_changed_are_run_again(tmp_path):
+    runner.run(tiny(), tmp_path / "run")
+    changed = tiny(TINY.replace('name = "RowGibbs"', 'name = "RowGibbs"\nmax_columns = 10'))
+    assert {key.sampler for key in runner.run(changed, tmp_path / "run")} == {"RG"}
 
 
 def test_a_folder_of_something_else_is_left_alone(tmp_path):
     runner.prepare(tiny(), tmp_path / "run")
     with pytest.raises(runner.RunError, match=r"times: \[0.01, 0.02\] there, \[0.03\] here"):
-        runner.prepare(tiny(times=[0.03]), tmp_path / "run")
+        runner.check(tiny(times=[0.03]), tmp_path / "run")
     (tmp_path / "photos").mkdir()
     (tmp_path / "photos" / "cat.jpg").touch()
     with pytest.raises(runner.RunError, match="not empty"):
-        runner.prepare(tiny(), tmp_path / "photos")
+        runner.check(tiny(), tmp_path / "photos")
     with pytest.raises(runner.RunError, match="is a file"):
-        runner.prepare(tiny(), tmp_path / "photos" / "cat.jpg")
+        runner.check(tiny(), tmp_path / "photos" / "cat.jpg")
     (tmp_path / "run" / "experiment.json").write_text("{")
     with pytest.raises(runner.RunError, match="damaged"):
-        runner.prepare(tiny(), tmp_path / "run")
+        runner.check(tiny(), tmp_path / "run")
 
 
 def test_a_killed_run_goes_on_where_it_was(tmp_path):
@@ -309,7 +315,7 @@ def test_a_killed_run_goes_on_where_it_was(tmp_path):
     before = {file: file.read_bytes() for file in folder.rglob("*restart*.json")}
     assert 2 <= len(before) < experiment.num_chains
 
-    runner.run(experiment, folder, progress=False)
+    runner.run(experiment, folder)
     after = {file: file.read_bytes() for file in folder.rglob("*restart*.json")}
     assert set(after) == {folder / key.path for key in all_keys(experiment)}
     assert all(after[file] == content for file, content in before.items())
@@ -328,7 +334,7 @@ def test_a_lost_worker_costs_its_running_chains_only(tmp_path):
                 (pid,) = client.run(os.getpid).values()
                 os.kill(pid, signal.SIGKILL)
 
-        ran = runner.run(experiment, tmp_path / "run", client=client, progress=False, on_done=lose_the_worker)
+        ran = runner.run(experiment, tmp_path / "run", client=client, on_done=lose_the_worker)
     assert sorted(done) == sorted(ran) == sorted(all_keys(experiment))
     assert runner.missing_chains(experiment, tmp_path / "run") == []
 
@@ -383,6 +389,18 @@ def test_a_report_can_be_made_again(toy):
     result = CliRunner().invoke(app, ["experiment", "report", "toy", "--scale", "smoke", "--out", str(toy.parent)])
     assert result.exit_code == 0, result.output
     assert (toy / "report.md").exists()
+
+
+def test_all_of_them_are_reported_on_together(toy, monkeypatch):
+    """What has been run is not run again; here, all of them are one."""
+    monkeypatch.setattr("pgfa.experiments.definition.SHIPPED", ("toy",))
+    result = CliRunner().invoke(app, ["experiment", "run-all", "--scale", "smoke", "--out", str(toy.parent)])
+    assert result.exit_code == 0, result.output
+    assert "All chains are there already" in result.output
+    page = (toy.parent / "report.html").read_text()
+    assert '<a href="toy/report.html">' in page
+    assert "agrees: 2" in page
+    assert len(pd.read_csv(toy.parent / "tables" / "arrivals.csv")) == 3
 
 
 @pytest.mark.parametrize(

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import signal
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from enum import StrEnum
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -135,9 +135,8 @@ def run_experiment(
     with input_errors(), stopping():
         experiment = _at_scale(name, scale, times, samplers)
         folder = _folder(out, scale)
-        _say_estimate([experiment], workers, scheduler)
-        with runner.connect(workers, scheduler) as client:
-            runner.run(experiment, folder / experiment.name, client=client, progress=not no_progress)
+        with _ready([experiment], folder, workers, scheduler, no_progress) as (client, bar):
+            runner.run(experiment, folder / experiment.name, client=client, bar=bar)
         found, _ = _report(_at_scale(name, scale, times, None), folder)
     _show(found, folder / experiment.name)
 
@@ -177,10 +176,9 @@ def run_all(
     with input_errors(), stopping():
         experiments = [_at_scale(name, scale, times, None) for name in SHIPPED]
         folder = _folder(out, scale)
-        _say_estimate(experiments, workers, scheduler)
-        with runner.connect(workers, scheduler) as client:
+        with _ready(experiments, folder, workers, scheduler, no_progress) as (client, bar):
             for experiment in experiments:
-                runner.run(experiment, folder / experiment.name, client=client, progress=not no_progress)
+                runner.run(experiment, folder / experiment.name, client=client, bar=bar)
                 found[experiment.name], arrived[experiment.name] = _report(experiment, folder)
                 write_summary(found, arrived, folder)
     _show([verdict for verdicts in found.values() for verdict in verdicts], folder)
@@ -206,16 +204,45 @@ def _report(experiment: Experiment, folder: Path) -> tuple[list[Verdict], pd.Dat
     return write_report(experiment, folder / experiment.name)
 
 
-def _say_estimate(experiments: list[Experiment], workers: int | None, scheduler: str | None) -> None:
-    from pgfa.experiments.runner import estimate, num_workers
+@contextmanager
+def _ready(
+    experiments: list[Experiment], folder: Path, workers: int | None, scheduler: str | None, no_progress: bool
+) -> Iterator[tuple[Any, Any]]:
+    """Check everything, say how long it will take, and connect; a client and a bar where they are wanted."""
+    from pgfa.experiments import runner
 
-    count = max(num_workers(workers), 1)
-    chains = sum(experiment.num_chains for experiment in experiments)
-    seconds = sum(estimate(experiment, count) for experiment in experiments)
-    if scheduler is not None:
-        say(f"{chains} chains, {duration(seconds * count)} of processor time, on {scheduler}")
-    else:
-        say(f"{chains} chains on {count} cores: about {duration(seconds)}, and what compiling takes the first time")
+    for experiment in experiments:
+        runner.check(experiment, folder / experiment.name)
+    waiting = [
+        (experiment, len(runner.missing_chains(experiment, folder / experiment.name))) for experiment in experiments
+    ]
+    chains = sum(count for _, count in waiting)
+    seconds = sum(count * runner.seconds_of_chain(experiment) for experiment, count in waiting)
+    with ExitStack() as stack:
+        client = None
+        if chains:
+            client = stack.enter_context(runner.connect(workers, scheduler))
+            threads = list(client.nthreads().values()) if scheduler is not None else [1] * runner.num_workers(workers)
+            _say_estimate(chains, seconds, threads, scheduler)
+            if not no_progress:
+                yield client, stack.enter_context(runner.Bar(waiting))
+                return
+        else:
+            say("All chains are there already.")
+        yield client, None
+
+
+def _say_estimate(chains: int, seconds: float, threads: list[int], scheduler: str | None) -> None:
+    if scheduler is not None and not threads:
+        say(f"{chains} chains, {duration(seconds)} of processor time. No worker is there yet: waiting.", style="yellow")
+        return
+    count = max(len(threads), 1)
+    say(
+        f"{chains} chains on {count} {'core' if count == 1 else 'cores'}: about {duration(seconds / count)}, and what "
+        "compiling takes the first time"
+    )
+    if any(number > 1 for number in threads):
+        say("Note: some workers have several threads; their chains would disturb each other's times.", style="yellow")
 
 
 def _show(found: list[Verdict], folder: Path) -> None:

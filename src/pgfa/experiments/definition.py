@@ -7,7 +7,7 @@ import json
 import re
 import tomllib
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import asdict, dataclass, replace
 from importlib import resources
 from pathlib import Path
 from typing import Any
@@ -73,6 +73,10 @@ class Entry:
     warmup_only: bool = False
     ours: bool = False
 
+    def what_it_does(self) -> dict[str, Any]:
+        """All that its chains depend on."""
+        return {name: value for name, value in asdict(self).items() if name != "ours"}
+
 
 @dataclass(frozen=True)
 class Finding:
@@ -137,6 +141,10 @@ class Experiment:
                 raise ValueError(f"{self.name} has no sampler {label!r}: it has {', '.join(known.values())}")
             wanted.add(known[label.strip().lower()])
         return tuple(entry for entry in self.samplers if entry.label in wanted)
+
+    def entry(self, label: str) -> Entry:
+        """The sampler of this label."""
+        return next(entry for entry in self.samplers if entry.label == label)
 
     @property
     def num_chains(self) -> int:

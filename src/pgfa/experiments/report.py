@@ -212,6 +212,7 @@ def write_summary(found: dict[str, list[Verdict]], arrived: dict[str, pd.DataFra
     table = verdicts.to_table(everything)
     counts = table["verdict"].value_counts()
     page.paragraph("; ".join(f"{verdict}: {count}" for verdict, count in counts.items()) or "No findings.")
+    page.links({f"{name}/report": name for name in found})
     page.heading("Verdicts")
     page.table(table)
     tables.write_all(table, out / "tables", "verdicts")

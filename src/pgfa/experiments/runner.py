@@ -31,9 +31,14 @@ class RunError(ValueError):
     """A folder that does not hold what it should."""
 
 
+def seconds_of_chain(experiment: Experiment) -> float:
+    """Seconds that a chain takes, with all that belongs to it."""
+    return experiment.times[-1] + _OVERHEAD
+
+
 def estimate(experiment: Experiment, workers: int) -> float:
     """Seconds that the chains will take, once everything is compiled."""
-    return (experiment.seconds + _OVERHEAD * experiment.num_chains) / max(workers, 1)
+    return seconds_of_chain(experiment) * experiment.num_chains / max(workers, 1)
 
 
 def run(
@@ -41,7 +46,7 @@ def run(
     out: Path,
     *,
     client: Any = None,
-    progress: bool = True,
+    bar: Bar | None = None,
     on_done: Callable[[Key], None] | None = None,
 ) -> list[Key]:
     """Run all chains that the folder does not hold yet; returns those that were run.
@@ -54,22 +59,22 @@ def run(
         Folder of this experiment. It must be new, or hold a run of the same definition.
     client
         Where to run, from `connect`; in this process unless given.
-    progress
-        Whether to show how far it is.
+    bar
+        Shows how far it is.
     on_done
         Called for every chain that has been written.
     """
-    check_parts(experiment)
+    check(experiment, out)
     prepare(experiment, out)
     waiting = missing_chains(experiment, out)
     if not waiting:
         return []
-    with _Bar(experiment, len(waiting), progress) as bar:
-        for key, result in _results(experiment, waiting, client):
-            write_chain(out, key, result)
-            bar.advance()
-            if on_done is not None:
-                on_done(key)
+    for key, result in _results(experiment, waiting, client):
+        write_chain(out, key, result)
+        if bar is not None:
+            bar.advance(experiment)
+        if on_done is not None:
+            on_done(key)
     return waiting
 
 
@@ -151,8 +156,9 @@ def num_workers(workers: int | None) -> int:
 # --- the folder -------------------------------------------------------------------------------------------------------
 
 
-def prepare(experiment: Experiment, out: Path) -> None:
-    """Make the folder, or make sure that it holds a run of the same definition."""
+def check(experiment: Experiment, out: Path) -> None:
+    """What can be wrong before anything runs: a definition that does not work, a folder of something else."""
+    check_parts(experiment)
     if out.exists() and not out.is_dir():
         raise RunError(f"{out} is a file: expected a folder")
     path = out / SETTINGS
@@ -164,7 +170,12 @@ def prepare(experiment: Experiment, out: Path) -> None:
             )
     elif out.exists() and any(out.iterdir()):
         raise RunError(f"{out} is not empty and holds no experiment: choose another folder")
-    else:
+
+
+def prepare(experiment: Experiment, out: Path) -> None:
+    """Make the folder and say in it what it is for."""
+    path = out / SETTINGS
+    if not path.exists():
         write_atomically(path, {"format": 1, "fingerprint": experiment.fingerprint(), **asdict(experiment)})
 
 
@@ -197,11 +208,12 @@ def missing_chains(experiment: Experiment, out: Path) -> list[Key]:
 
 
 def read_chain(experiment: Experiment, out: Path, key: Key) -> dict[str, Any] | None:
-    """What was kept of a chain, or None where there is nothing whole of this very run."""
+    """What was kept of a chain, or None where there is nothing whole of this very run and sampler."""
     try:
         found = json.loads((out / key.path).read_text(encoding="utf-8"))
         whole = (
             found["fingerprint"] == experiment.fingerprint()
+            and found["settings"] == json.loads(json.dumps(experiment.entry(key.sampler).what_it_does()))
             and tuple(found[name] for name in Key._fields) == tuple(key)
             and len(found["trace"]["time"]) == len(grid(experiment.times))
         )
@@ -228,25 +240,41 @@ def write_atomically(path: Path, content: dict[str, Any]) -> None:
         raise
 
 
-class _Bar:
-    """A progress bar with the time left, on standard error."""
+class Bar:
+    """A progress bar with the time left, on standard error, for one experiment or several.
 
-    def __init__(self, experiment: Experiment, total: int, wanted: bool) -> None:
+    Parameters
+    ----------
+    waiting
+        Experiments with the number of chains of each that are still to be run.
+    """
+
+    def __init__(self, waiting: list[tuple[Experiment, int]]) -> None:
         from rich.console import Console
-        from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
+        from rich.progress import BarColumn, Progress, TextColumn, TimeRemainingColumn
 
+        self._done = {experiment.name: 0 for experiment, _ in waiting}
+        self._counts = {experiment.name: count for experiment, count in waiting}
         self._progress = Progress(
-            TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TextColumn("chains, left"),
-            TimeRemainingColumn(), console=Console(stderr=True), disable=not wanted, speed_estimate_period=600.0,
+            TextColumn("{task.description}"), BarColumn(), TextColumn("{task.fields[chains]}, left"),
+            TimeRemainingColumn(), console=Console(stderr=True), speed_estimate_period=1200.0,
         )  # fmt: skip
-        self._task = self._progress.add_task(experiment.name, total=total)
+        # In units of time, for a chain of one experiment may take a hundred times as long as one of another.
+        total = sum(count * seconds_of_chain(experiment) for experiment, count in waiting)
+        self._task = self._progress.add_task("", total=total, chains=f"{sum(self._counts.values())} chains")
 
-    def __enter__(self) -> _Bar:
+    def __enter__(self) -> Bar:
         self._progress.start()
         return self
 
     def __exit__(self, *_: object) -> None:
         self._progress.stop()
 
-    def advance(self) -> None:
-        self._progress.advance(self._task)
+    def advance(self, experiment: Experiment) -> None:
+        """A chain of this experiment has been written."""
+        name = experiment.name
+        self._done[name] += 1
+        text = f"{self._done[name]}/{self._counts[name]} chains"
+        self._progress.update(
+            self._task, advance=seconds_of_chain(experiment), description=name, chains=text
+        )  # fmt: skip

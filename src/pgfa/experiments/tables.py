@@ -120,6 +120,10 @@ class Page:
     def picture(self, path: str, text: str) -> None:
         self._parts.append(("picture", (path, text)))
 
+    def links(self, links: dict[str, str]) -> None:
+        """A list of links to other pages: texts by path, without its ending."""
+        self._parts.append(("links", links))
+
     def to_markdown(self) -> str:
         def part(kind: str, content: Any) -> str:
             if kind == "heading":
@@ -128,6 +132,8 @@ class Page:
                 return to_markdown(content)
             if kind == "picture":
                 return f"![{markdown_escape(content[1])}]({content[0]})\n"
+            if kind == "links":
+                return "".join(f"- [{markdown_escape(text)}]({path}.md)\n" for path, text in content.items())
             if kind == "code":
                 return f"```\n{show_lines(content)}\n```\n"
             return f"{markdown_escape(content)}\n"
@@ -142,6 +148,12 @@ class Page:
                 return to_html(content)
             if kind == "picture":
                 return f'<p><img src="{html.escape(content[0])}" alt="{html.escape(show(content[1]))}"></p>\n'
+            if kind == "links":
+                items = [
+                    f'<li><a href="{html.escape(path)}.html">{html.escape(show(text))}</a></li>'
+                    for path, text in content.items()
+                ]
+                return "<ul>\n" + "\n".join(items) + "\n</ul>\n"
             if kind == "code":
                 return f"<pre>{html.escape(show_lines(content))}</pre>\n"
             return f"<p>{html.escape(show(content))}</p>\n"

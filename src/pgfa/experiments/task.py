@@ -109,7 +109,7 @@ def log_density_of(chain: Chain, state: State) -> float:
 
 def run_task(experiment: Experiment, key: Key) -> dict[str, Any]:
     """Run one chain; returns its trace and all that is needed to run it again, ready to be written as JSON."""
-    entry = next(entry for entry in experiment.samplers if entry.label == key.sampler)
+    entry = experiment.entry(key.sampler)
     with threadpool_limits(1):
         truth = simulate_data(experiment, key.data)
         start = draw_start(experiment, key.start, truth)
@@ -135,6 +135,7 @@ def run_task(experiment: Experiment, key: Key) -> dict[str, Any]:
         "experiment": experiment.name,
         "fingerprint": experiment.fingerprint(),
         **key._asdict(),
+        "settings": entry.what_it_does(),
         "seed": {"entropy": seed.entropy, "spawn_key": list(seed.spawn_key)},
         "true_log_density": reference,
         "true_num_features": int(np.count_nonzero(truth.state.Z.any(axis=0))),
