@@ -120,6 +120,7 @@ def _scale(axes: Axes, traces: pd.DataFrame, metric: str) -> None:
     values = traces[metric].replace([np.inf, -np.inf], np.nan).dropna()
     if len(values) and values.abs().max() > 10 * _LINEAR:
         axes.set_yscale("symlog", linthresh=_LINEAR, linscale=0.6)
+        axes.set_ylim(min(1.6 * values.min(), -_LINEAR), max(1.6 * values.max(), 2.0 * _LINEAR))
         axes.yaxis.set_major_formatter(_short_number)
 
 
