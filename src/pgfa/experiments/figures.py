@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 _LINEAR = 0.01
 
 #: Enough for the longest comparison of the paper.
-_PALETTE = (*COLOURS, "#000000", "#882255")
+_PALETTE = (*COLOURS, "#882255", "#44AA99")
 
 
 def box_plots(experiment: Experiment, traces: pd.DataFrame, metric: str) -> Figure:
