@@ -9,6 +9,7 @@ import os
 for _name in ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS"):
     os.environ[_name] = "1"
 
+import re  # noqa: E402
 import sys  # noqa: E402
 from pathlib import Path  # noqa: E402
 
@@ -45,10 +46,15 @@ def main() -> int:
     out.mkdir(exist_ok=True)
     for name, result in results.items():
         result.table.to_csv(out / f"{name}.csv", index=False)
+        if result.picture is not None:
+            result.picture.savefig(out / f"{name}.png", dpi=150)
     console.print(f"Written to {out.name}: " + ", ".join(f"{name}.csv" for name in results))
     if arguments.write_docs:
         path = ROOT / "docs" / "benchmarks.md"
         path.write_text(to_markdown(machine, list(results.values())))
+        for result in results.values():
+            if result.picture is not None:
+                result.picture.savefig(path.parent / picture_name(result), dpi=110)
         console.print(f"Written to {path.relative_to(ROOT)}")
     missed = sum(result.num_missed for result in results.values())
     if missed:
@@ -77,6 +83,12 @@ def show(console: Console, result: Result) -> None:
     console.print()
 
 
+def picture_name(result: Result) -> str:
+    """File of a suite's picture in the documentation, after the suite's title."""
+    words = re.findall(r"[a-z]+", result.title.lower())
+    return "benchmark-" + "-".join(words[:4]) + ".png"
+
+
 def to_markdown(machine: str, results: list[Result]) -> str:
     lines = [
         "# Benchmarks",
@@ -87,6 +99,8 @@ def to_markdown(machine: str, results: list[Result]) -> str:
     ]
     for result in results:
         lines += ["", f"## {result.title}", "", *result.notes, ""]
+        if result.picture is not None:
+            lines += [f"![{result.title}]({picture_name(result)})", ""]
         lines.append("| " + " | ".join(map(str, result.table.columns)) + " |")
         lines.append("| " + " | ".join("---" for _ in result.table.columns) + " |")
         lines += ["| " + " | ".join(_cell(value) for value in row) + " |" for _, row in result.table.iterrows()]

@@ -252,9 +252,9 @@ def make_updates(model: pgfa.Relational, Z: np.ndarray, rng: np.random.Generator
         _gather_joint(cells, omega, precision, moment)
         factor = linalg.cholesky(precision, lower=True)
         half = linalg.solve_triangular(factor, moment, lower=True)
-        V[:] = linalg.solve_triangular(
-            factor, half + rng.standard_normal(V.size), lower=True, trans="T"
-        ).reshape(V.shape)
+        V[:] = linalg.solve_triangular(factor, half + rng.standard_normal(V.size), lower=True, trans="T").reshape(
+            V.shape
+        )
 
     return {
         "newton": lambda V, tau, adapt: newton(V, tau),

@@ -11,6 +11,7 @@ import time
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from importlib import metadata
+from typing import Any
 
 import pandas as pd
 
@@ -23,12 +24,14 @@ Suite = Callable[[bool], "Result"]
 class Result:
     """One table of measurements, with its title and what the reader has to know.
 
-    A table that holds what was measured to requirements has a boolean column `met`.
+    A table that holds what was measured to requirements has a boolean column `met`. A picture, a matplotlib Figure,
+    goes where the table goes.
     """
 
     title: str
     table: pd.DataFrame
     notes: list[str] = field(default_factory=list)
+    picture: Any = None
 
     @property
     def num_missed(self) -> int:

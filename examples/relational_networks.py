@@ -5,7 +5,7 @@ finite prior and with the Indian buffet process, and two plain methods are fitte
 degrees, and a truncated singular value decomposition. What counts is the area under the ROC curve of the hidden pairs.
 
 Run with ``python examples/relational_networks.py [--data FOLDER]``; the folder holds kinship/ and lazega/ (see
-docs/relational.md for where they are from). Writes out/relational/*.png and scores.csv.
+docs/relational.md for where they are from). Writes tables and pictures to out/relational.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ import pandas as pd
 from matplotlib.figure import Figure
 
 import pgfa
-from pgfa.link_prediction import LinkPrediction
+from pgfa.link_prediction import LinkPrediction, LinkScores
 from pgfa.plots import COLOURS
 
 FILES = {"kinship": "kinship/kinship_term16_104x104.csv", "lazega": "lazega/law_advice.csv"}
@@ -54,7 +54,7 @@ def degree_product(X: np.ndarray) -> np.ndarray:
 
 
 def low_rank(X: np.ndarray, rank: int) -> np.ndarray:
-    """Truncated singular value decomposition, with what it says of unknown entries put in their place until it settles."""
+    """Truncated singular value decomposition; what it says of unknown entries takes their place until it settles."""
     unknown = np.isnan(X)
     filled = np.where(unknown, np.nanmean(X), X)
     for _ in range(30):
@@ -75,7 +75,7 @@ def truncated_svd(X: np.ndarray) -> np.ndarray:
     return low_rank(X, max(aucs, key=aucs.__getitem__))
 
 
-def _score(prediction: np.ndarray, known: np.ndarray, truth: np.ndarray):
+def _score(prediction: np.ndarray, known: np.ndarray, truth: np.ndarray) -> LinkScores:
     """Scores of any real-valued prediction; its log likelihood means nothing."""
     clipped = np.where(np.eye(len(truth), dtype=bool), np.nan, prediction)
     return LinkPrediction(np.clip(clipped, 0.0, None) / np.nanmax(clipped), known, False, None).score(truth)
@@ -93,18 +93,32 @@ def compare(name: str, folder: Path = DATA, *, draws: int = 300, warmup: int = 3
         known = hold_out(X, split)
         for method, predict in (("degree product", degree_product), ("truncated SVD", truncated_svd)):
             scores = _score(predict(known), known, X)
-            rows.append({"network": name, "split": split, "method": method, "auc": scores.auc,
-                         "average_precision": scores.average_precision})  # fmt: skip
+            rows.append(_row(name, split, method, scores))
         model = pgfa.Relational(known, self_links=False)
         for method, prior in PRIORS.items():
             began = time.perf_counter()
-            fit = pgfa.sample(model, prior, draws=draws, warmup=warmup, chains=4, seed=split, progress=False, check=False)
+            fit = pgfa.sample(
+                model, prior, draws=draws, warmup=warmup, chains=4, seed=split, progress=False, check=False
+            )
             scores = model.predict_links(fit).score(X)
-            rows.append({"network": name, "split": split, "method": method, "auc": scores.auc,
-                         "average_precision": scores.average_precision, "log_likelihood": scores.log_likelihood,
-                         "features": float(fit["sample_stats"]["used_features"].mean()),
-                         "seconds": time.perf_counter() - began})  # fmt: skip
+            num_features = float(fit["sample_stats"]["used_features"].mean())
+            rows.append(
+                _row(name, split, method, scores)
+                | {"log_likelihood": scores.log_likelihood, "features": num_features}
+                | {"seconds": time.perf_counter() - began}
+            )
     return pd.DataFrame(rows)
+
+
+def _row(name: str, split: int, method: str, scores: LinkScores) -> dict[str, object]:
+    print(f"{name}, split {split + 1}, {method}: area under the curve {scores.auc:.3f}", flush=True)
+    return {
+        "network": name,
+        "split": split,
+        "method": method,
+        "auc": scores.auc,
+        "average_precision": scores.average_precision,
+    }
 
 
 # --- kinship: features and sections ----------------------------------------------------------------------------------
@@ -158,7 +172,9 @@ def draw_kinship(X: np.ndarray, probability: np.ndarray, Z: np.ndarray, sections
         middle.axhline(edge, color="0.3", linewidth=0.8)
     starts = np.concatenate([[-0.5], edges, [len(order) - 0.5]])
     for axes in (left, middle):
-        axes.set_yticks((starts[:-1] + starts[1:]) / 2, [f"section {s}" for s in np.unique(sections)], rotation=90, va="center")
+        axes.set_yticks(
+            (starts[:-1] + starts[1:]) / 2, [f"section {s}" for s in np.unique(sections)], rotation=90, va="center"
+        )
         axes.tick_params(length=0)
     middle.set(xticks=range(Z.shape[1]), xlabel="feature")
     middle.set_xticklabels([str(k + 1) for k in range(Z.shape[1])], fontsize=7)
@@ -178,7 +194,9 @@ def draw_scores(scores: pd.DataFrame) -> Figure:
             values = rows.loc[rows["method"] == method, "auc"]
             axes.plot(values, [i] * len(values), "o", color=COLOURS[i], alpha=0.6)
             axes.plot([values.mean()], [i], "|", color=COLOURS[i], markersize=18, markeredgewidth=2)
-        axes.set(title=name, xlabel="area under the curve, held-out pairs", yticks=range(len(methods)), yticklabels=methods)
+        axes.set(
+            title=name, xlabel="area under the curve, held-out pairs", yticks=range(len(methods)), yticklabels=methods
+        )
         axes.set_ylim(len(methods) - 0.5, -0.5)
         axes.spines[["top", "right"]].set_visible(False)
     for axes in panels[1:]:
@@ -196,14 +214,15 @@ def main() -> None:
     out = Path("out/relational")
     out.mkdir(parents=True, exist_ok=True)
     scores = pd.concat([compare(name, arguments.data, **lengths) for name in FILES], ignore_index=True)
-    print(scores.to_string(index=False, float_format="%.3f", na_rep=""))
     print(scores.groupby(["network", "method"], sort=False)[["auc", "average_precision", "seconds"]].mean().round(4))
     scores.to_csv(out / "scores.csv", index=False)
     draw_scores(scores).savefig(out / "scores.png", dpi=150)
     model, probability, Z, unlike, sections = fit_kinship(arguments.data, **lengths)
-    print(f"kinship: the nearest by features is of the same section for {section_agreement(unlike, sections):.0%} of people")
+    agreement = section_agreement(unlike, sections)
+    print(f"kinship: the nearest by features is of the same section for {agreement:.0%} of people")
+    pd.DataFrame({"agreement": [agreement]}).to_csv(out / "sections.csv", index=False)
     draw_kinship(model.X, probability, Z, sections).savefig(out / "kinship.png", dpi=150)
-    print(f"Written to {out}: scores.csv, scores.png, kinship.png")
+    print(f"Written to {out}: scores.csv, scores.png, sections.csv, kinship.png")
 
 
 if __name__ == "__main__":

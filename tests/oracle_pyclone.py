@@ -1,4 +1,4 @@
-"""The PyClone model in plain NumPy: slow, short, and straight from its definition. Nothing here is shared with the package."""
+"""The PyClone model in plain NumPy: slow, straight from its definition, and nothing shared with the package."""
 
 from __future__ import annotations
 
@@ -90,9 +90,7 @@ class Row:
     def log_likelihoods(self, phi, precision=None) -> np.ndarray:
         """Of each sample, for prevalences phi of all samples."""
         phi = np.clip(phi, 0.0, 1.0)[:, np.newaxis]
-        xi = expected_fraction(
-            phi, self.reference, self.copies, self.major, self.minor, self.normal, self.t, self.eps
-        )
+        xi = expected_fraction(phi, self.reference, self.copies, self.major, self.minor, self.normal, self.t, self.eps)
         if precision is None:
             terms = self.alt * np.log(xi) + self.ref * np.log1p(-xi)
         else:

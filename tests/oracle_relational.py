@@ -25,9 +25,7 @@ def log_likelihood(X, Z, V, bias: float = 0.0, symmetric: bool = False) -> float
 def log_density(X, Z, V, tau: float, symmetric: bool = False) -> float:
     """log p(X, V, tau | Z) with a Gamma(1, 1) prior on tau."""
     weights = V[np.triu_indices(len(V))] if symmetric else V
-    return (
-        log_likelihood(X, Z, V, 0.0, symmetric) + log_normal(weights, 0.0, tau) + log_gamma_density(tau, 1.0, 1.0)
-    )
+    return log_likelihood(X, Z, V, 0.0, symmetric) + log_normal(weights, 0.0, tau) + log_gamma_density(tau, 1.0, 1.0)
 
 
 def row_log_likelihood(X, Z, V, n: int, symmetric: bool = False) -> LogLikelihood:

@@ -162,6 +162,7 @@ def test_geweke_at_length(prior, sampler, update):
     assert min(p_values.values()) > SIGNIFICANCE, p_values
 
 
+@pytest.mark.slow
 def test_every_kind_of_parameter():
     report = pgfa.check_model(Hierarchical(np.zeros((4, 2))), progress=False)
     assert report.passed, str(report)

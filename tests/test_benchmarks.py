@@ -19,7 +19,8 @@ def benchmarks(monkeypatch):
 
 
 def test_every_file_of_the_folder_is_a_suite(benchmarks):
-    assert {"linear-gaussian", "startup"} <= benchmarks.find_suites().keys()
+    expected = {"linear-gaussian", "pyclone", "relational", "relational-growth", "startup"}
+    assert expected <= benchmarks.find_suites().keys()
 
 
 def test_a_table_in_the_documentation(benchmarks):
@@ -31,6 +32,11 @@ def test_a_table_in_the_documentation(benchmarks):
     assert "## Title\n\nA note.\n\n| what | ratio | required | met |\n| --- | --- | --- | --- |\n" in text
     assert "| a | 163 | 150 | yes |\n| b | 0.123 |  | no |\n" in text
     assert result.num_missed == 1
+
+
+def test_a_picture_in_the_documentation(benchmarks):
+    result = benchmarks.Result("Model: how it grows", pd.DataFrame({"a": [1]}), picture=object())
+    assert "![Model: how it grows](benchmark-model-how-it-grows.png)" in benchmarks.to_markdown("", [result])
 
 
 def test_the_machine_is_named_with_its_libraries(benchmarks):

@@ -30,7 +30,10 @@ def outcomes(model, *tests, **options):
     "model",
     [
         PoissonCounts(BLANK),
-        pgfa.LinearGaussian(BLANK, intercept=True, tau_v_prior=(4.0, 3.0), tau_x_prior=(4.0, 2.0)),
+        pytest.param(
+            pgfa.LinearGaussian(BLANK, intercept=True, tau_v_prior=(4.0, 3.0), tau_x_prior=(4.0, 2.0)),
+            marks=pytest.mark.slow,
+        ),
     ],
     ids=repr,
 )
@@ -43,6 +46,7 @@ def test_models_that_are_right_pass(model):
     assert ("joint law, buffet, column moves" in names) == model.has_column_moves
 
 
+@pytest.mark.slow
 def test_the_better_update_of_the_documentation_is_exact():
     names = {}
     for block in code_blocks(ROOT / "docs" / "your-own-model.md"):
@@ -166,6 +170,7 @@ class WrongBirths(WrongDraws):
         return {"V": V, **self.draw_shared(rng)}
 
 
+@pytest.mark.slow
 def test_draws_that_do_not_fit_the_density_of_the_prior_are_found():
     found = outcomes(WrongDraws(BLANK), "prior", "joint law")
     for name in ("prior, buffet", "joint law, finite, all updates", "joint law, buffet, all updates"):

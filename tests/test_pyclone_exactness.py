@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import cache
 from itertools import product
 from typing import NamedTuple
 
@@ -20,14 +21,23 @@ from scipy import stats
 
 import pgfa
 from pgfa._compile import implements
-from pgfa.models import pyclone_rows, pyclone_updates
+from pgfa.models import pyclone_columns, pyclone_rows, pyclone_updates
+from pgfa.models.pyclone_columns import weigh_column, weigh_split
 from pgfa.models.pyclone_rows import CloneRows
+from pgfa.models.pyclone_shares import EVERYONE
+from pgfa.models.pyclone_table import OPTIONAL, REQUIRED
 from pgfa.models.pyclone_updates import MOVES, Copies, Exchange, Langevin, move_sample
 from pgfa.priors.indian_buffet import harmonic
 from pgfa.rows import begin_row, draw_feature, flip, flipped, propose_singletons, spawn, start
 
-COLUMNS = "mutation_id sample_id ref_counts alt_counts major_cn minor_cn normal_cn tumour_content error_rate".split()
+COLUMNS = [*REQUIRED, *OPTIONAL]
 DENSITIES = ["binomial", "beta-binomial"]
+DENSITIES_AND_POWERS = [
+    ("binomial", 1.0),
+    ("beta-binomial", 0.3),
+    pytest.param("binomial", 0.3, marks=pytest.mark.slow),
+    pytest.param("beta-binomial", 1.0, marks=pytest.mark.slow),
+]
 SAMPLERS = [pgfa.Gibbs(), pgfa.RowGibbs(), pgfa.ParticleGibbs(3), pgfa.DiscreteParticleFilter(3)]
 PRIORS = {
     "finite": pgfa.BetaBernoulli(3, alpha_shape=2.0),
@@ -46,7 +56,10 @@ def small_table():
         ("m2", "s1", 30, 2, 2, 2, 1.0),
         ("m3", "s0", 12, 4, 0, 2, 0.6),
     ]
-    rows = [(n, m, depth - depth // 3, depth // 3, major, minor, normal, t, 0.01) for n, m, depth, major, minor, normal, t in spec]
+    rows = [
+        (n, m, depth - depth // 3, depth // 3, major, minor, normal, t, 0.01)
+        for n, m, depth, major, minor, normal, t in spec
+    ]
     return pd.DataFrame(rows, columns=COLUMNS)
 
 
@@ -57,8 +70,7 @@ def template(**options):
 # --- rows, at fixed V -------------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("power", [1.0, 0.3])
-@pytest.mark.parametrize("density", DENSITIES)
+@pytest.mark.parametrize(("density", "power"), DENSITIES_AND_POWERS)
 @pytest.mark.parametrize("sampler", SAMPLERS, ids=repr)
 @pytest.mark.parametrize("name", PRIORS)
 def test_rows_leave_the_enumerated_posterior(name, sampler, density, power):
@@ -67,9 +79,7 @@ def test_rows_leave_the_enumerated_posterior(name, sampler, density, power):
     model = pgfa.PyClone(table[table["mutation_id"] != "m3"], density)
     rng = np.random.default_rng(5)
     parameters = {"V": rng.gamma(2.0, size=(3, 2))} | ({"precision": 20.0} if density == "beta-binomial" else {})
-    target = enumerate_posterior(
-        model, prior, parameters, 1.3, 3, restrict_to_used=name == "buffet", power=power
-    )
+    target = enumerate_posterior(model, prior, parameters, 1.3, 3, restrict_to_used=name == "buffet", power=power)
     options = {"num_replicates": 20_000, "num_sweeps": 2, "power": power}
     counts = count_ends(model, prior, sampler, parameters, 1.3, 3, target, seed=3, **options)
     assert chi_square_p_value(counts, target) > SIGNIFICANCE
@@ -101,8 +111,7 @@ def one_dimensional(model, Z, power, precision, grid=20_001):
     return r, np.cumsum(density, axis=0) / density.sum(axis=0)
 
 
-@pytest.mark.parametrize("power", [1.0, 0.25])
-@pytest.mark.parametrize("density", DENSITIES)
+@pytest.mark.parametrize(("density", "power"), DENSITIES_AND_POWERS)
 @pytest.mark.parametrize("move", MOVES)
 def test_moves_of_V_leave_its_posterior(move, density, power):
     model = template(density=density, moves=(move, move))
@@ -155,15 +164,16 @@ def test_precision_leaves_its_posterior():
 # --- the number of populations ----------------------------------------------------------------------------------------
 
 
-def buffet_problem(power, num_draws=200_000):
+@cache
+def buffet_problem(power, num_draws=100_000):
     """Two mutations in one sample: how many populations have the first only, the second only, both.
 
-    Under the buffet these numbers are independent Poisson variables with mean alpha / 2, and given them what each kind has
-    together is Dirichlet-distributed: so the posterior is known up to integrals, done here by brute force.
+    Under the buffet these numbers are independent Poisson variables with mean alpha / 2, and given them what each kind
+    has together is Dirichlet-distributed: so the posterior is known up to integrals, done here by brute force.
     """
     rows = [("m0", "s0", 9, 11, 1, 1, 2, 1.0, 0.01), ("m1", "s0", 20, 4, 2, 1, 2, 0.9, 0.01)]
     model = pgfa.PyClone(pd.DataFrame(rows, columns=COLUMNS), v_prior=(0.8, 1.0))
-    alpha, most = 1.5, 5
+    alpha, most = 1.5, 11
     rng = np.random.default_rng(9)
     singles = [model.with_data(pd.DataFrame(model.table.iloc[[n]])) for n in range(2)]
     phi = np.linspace(1e-9, 1.0 - 1e-9, 4001)
@@ -203,37 +213,61 @@ def draw_start(classes, prob, particles, rng):
     return Z, np.maximum(np.array(values), 1e-280).reshape(-1, 1)
 
 
-@pytest.mark.parametrize("power", [1.0, 0.35])
-@pytest.mark.parametrize(("singletons", "column_moves"), [("informed", 0), ("prior", 0), ("informed", 4)])
-def test_buffet_with_two_mutations(singletons, column_moves, power):
+def buffet_p_value(power, num_replicates, *, singletons="informed", column_moves=0, kind=pgfa.PyClone, sweeps=True):
+    """Exact draws of features and V, a few iterations, and the number of populations of each kind after them."""
     model, alpha, classes, prob, particles = buffet_problem(power)
-    model.singletons, model.column_moves = singletons, column_moves
+    model = kind(model.table, v_prior=model.v_prior, singletons=singletons, column_moves=column_moves)
     rng = np.random.default_rng(10)
     counts = np.zeros(len(classes), dtype=np.int64)
     index = {c: i for i, c in enumerate(classes)}
-    beyond = 0
-    for _ in range(6000):
+    for _ in range(num_replicates):
         Z, V = draw_start(classes, prob, particles, rng)
         state = pgfa.State(Z, alpha, {"V": V})
         chain = pgfa.Chain(
             model, pgfa.IndianBuffet(), pgfa.DiscreteParticleFilter(3), seed=rng, update="features", state=state
         )
-        chain.step(4, power=power)
-        Z = chain.state.Z
-        end = (int(np.sum(Z[0] > Z[1])), int(np.sum(Z[1] > Z[0])), int(np.sum(Z[0] & Z[1])))
-        if end in index:
-            counts[index[end]] += 1
+        if sweeps:
+            chain.step(4, power=power)
+            Z = chain.state.Z
         else:
-            beyond += 1
-    assert beyond < 40
-    assert chi_square_p_value(counts, prob) > SIGNIFICANCE
+            Z = model.move_columns(state, chain.prior, rng, power=power).Z
+        end = (int(np.sum(Z[0] > Z[1])), int(np.sum(Z[1] > Z[0])), int(np.sum(Z[0] & Z[1])))
+        # Where the classes end hardly anybody ought to be.
+        counts[index.get(end, len(classes) - 1)] += 1
+    return chi_square_p_value(counts, prob)
 
 
-@pytest.mark.parametrize("density", DENSITIES)
-@pytest.mark.parametrize("prior", PRIORS.values(), ids=PRIORS)
-def test_at_power_zero_the_prior_comes_back(prior, density):
+@pytest.mark.parametrize(("column_moves", "power"), [(0, 1.0), (4, 0.35)])
+def test_buffet_with_two_mutations(column_moves, power):
+    assert buffet_p_value(power, 2500, column_moves=column_moves) > SIGNIFICANCE
+
+
+#: One in so many moves is a birth or death: only these, or only splits and mergers.
+@pytest.mark.parametrize("birth_every", [1.0, np.inf])
+def test_buffet_with_moves_of_whole_populations_alone(birth_every, monkeypatch):
+    monkeypatch.setattr(pyclone_columns, "BIRTH_EVERY", birth_every)
+    assert buffet_p_value(1.0, 2500, column_moves=12, sweeps=False) > SIGNIFICANCE
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("power", [1.0, 0.35])
+@pytest.mark.parametrize(("singletons", "column_moves"), [("informed", 0), ("prior", 0), ("informed", 4)])
+def test_buffet_with_two_mutations_at_length(singletons, column_moves, power):
+    assert buffet_p_value(power, 12_000, singletons=singletons, column_moves=column_moves) > SIGNIFICANCE
+
+
+@pytest.mark.parametrize(
+    ("name", "density", "num_replicates"),
+    [
+        ("finite", "beta-binomial", 120),
+        ("buffet", "binomial", 120),
+        pytest.param("finite", "binomial", 600, marks=pytest.mark.slow),
+        pytest.param("buffet", "beta-binomial", 600, marks=pytest.mark.slow),
+    ],
+)
+def test_at_power_zero_the_prior_comes_back(name, density, num_replicates):
     """With data that say a lot, from a fixed start far from typical: nothing may look at them."""
-    num_rows, num_replicates = 5, 600
+    prior, num_rows = PRIORS[name], 5
     rng = np.random.default_rng(11)
     truth = pgfa.simulate("pyclone", pgfa.BetaBernoulli(2, a=1.0), rng=3, num_rows=num_rows, num_samples=2)
     model = pgfa.PyClone(truth.data, density, v_prior=(1.5, 2.0), precision_prior=(4.0, 0.3))
@@ -298,14 +332,20 @@ def lowest(p_values):
 UPDATES = [("features", "parameters", "concentration"), ("features",)]
 
 
-@pytest.mark.parametrize("update", UPDATES, ids=len)
-@pytest.mark.parametrize("density", DENSITIES)
-@pytest.mark.parametrize("prior", PRIORS.values(), ids=PRIORS)
-def test_geweke(prior, density, update):
+@pytest.mark.parametrize(
+    ("name", "density", "update"),
+    [
+        ("finite", "beta-binomial", UPDATES[0]),
+        ("buffet", "binomial", UPDATES[0]),
+        ("finite", "binomial", UPDATES[1]),
+        ("buffet", "beta-binomial", UPDATES[1]),
+    ],
+)
+def test_geweke(name, density, update):
     sampler = pgfa.Mixture([(1, sampler) for sampler in SAMPLERS])
     p_values = joint_p_values(
-        template(density=density, column_moves=2), prior, sampler, statistics,
-        num_replicates=1500, num_rounds=5, seed=13, update=update,
+        template(density=density, column_moves=2), PRIORS[name], sampler, statistics,
+        num_replicates=700, num_rounds=5, seed=13, update=update,
     )  # fmt: skip
     assert lowest(p_values) > SIGNIFICANCE, p_values
 
@@ -410,12 +450,43 @@ class SelfishModel(pgfa.PyClone):
         return model
 
 
+@pytest.mark.slow
 def test_singletons_that_look_at_their_own_row_only_are_found_out():
-    model = SelfishModel(small_table(), v_prior=(1.5, 1.0), column_moves=0)
-    p_values = joint_p_values(
-        model, PRIORS["buffet"], pgfa.Gibbs(), statistics, num_replicates=1500, num_rounds=5, seed=13, update="features"
-    )
-    assert lowest(p_values) < SIGNIFICANCE
+    assert buffet_p_value(1.0, 2500, kind=SelfishModel) < SIGNIFICANCE
+
+
+def split_without_jacobian(rows, k, h, *arguments):
+    """Forgets that shares are drawn on the logit scale."""
+    log_weight, split, merged = weigh_split(rows, k, h, *arguments)
+    jacobian = np.log(rows.V[k] + rows.V[h]) - np.logaddexp(0.0, split) - np.logaddexp(0.0, -split)
+    return log_weight - jacobian.sum(), split, merged
+
+
+def split_without_choices(rows, k, h, anchor, owners, choices, *arguments):
+    """Forgets that each owner but the anchor had a choice of three."""
+    log_weight, split, merged = weigh_split(rows, k, h, anchor, owners, choices, *arguments)
+    return log_weight - np.log(3.0) * (owners.size - 1), split, merged
+
+
+def birth_without_jacobian(rows, k, others, donor, *arguments):
+    """Forgets that, where everyone gives, the new share is drawn on the logarithmic scale."""
+    log_weight, logits, pools = weigh_column(rows, k, others, donor, *arguments)
+    jacobian = logits + np.log(pools) if donor == EVERYONE else np.zeros(1)
+    return log_weight - jacobian.sum(), logits, pools
+
+
+@pytest.mark.parametrize(
+    ("name", "wrong", "birth_every"),
+    [
+        ("weigh_split", split_without_jacobian, np.inf),
+        ("weigh_split", split_without_choices, np.inf),
+        ("weigh_column", birth_without_jacobian, 1.0),
+    ],
+)
+def test_moves_of_whole_populations_without_their_corrections_are_found_out(name, wrong, birth_every, monkeypatch):
+    monkeypatch.setattr(pyclone_columns, name, wrong)
+    monkeypatch.setattr(pyclone_columns, "BIRTH_EVERY", birth_every)
+    assert buffet_p_value(1.0, 1500, column_moves=12, sweeps=False) < SIGNIFICANCE
 
 
 class NoJacobian(NamedTuple):

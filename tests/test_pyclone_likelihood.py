@@ -12,7 +12,7 @@ import pgfa
 from pgfa._compile import compiled
 from pgfa.models.pyclone_likelihood import INFORMATION, NUM_LANE_SCRATCH, SCORE, sample_log_likelihood, sample_slopes
 from pgfa.models.pyclone_simulation import allele_fraction
-from pgfa.models.pyclone_table import read_counts
+from pgfa.models.pyclone_table import OPTIONAL, REQUIRED, read_counts
 from pgfa.rows import begin_row, flip, flipped, spawn, start
 from pgfa.vector_math import log, log_rising, log_rising_slope
 
@@ -37,7 +37,8 @@ def risings(x, count, out, slopes):
 
 def test_logarithms():
     rng = np.random.default_rng(1)
-    x = np.concatenate([np.exp(rng.uniform(-600, 600, 100_000)), 1.0 + rng.uniform(-1e-3, 1e-3, 100_000), [1.0, 0.5, 2.0]])
+    near_one = 1.0 + rng.uniform(-1e-3, 1e-3, 100_000)
+    x = np.concatenate([np.exp(rng.uniform(-600, 600, 100_000)), near_one, [1.0, 0.5, 2.0]])
     out = np.empty_like(x)
     logs(x, out)
     exact = np.log(x.astype(np.longdouble))
@@ -57,7 +58,8 @@ def test_rising_factorials():
     scale = 1.0 + np.abs(reference) + np.abs(gammaln(x))
     assert np.max(np.abs(out - reference) / scale) < 1e-12
     small = count < 40
-    factors = [np.log(a + np.arange(int(b), dtype=np.longdouble)).sum() for a, b in zip(x[small].astype(np.longdouble), count[small])]
+    pairs = zip(x[small].astype(np.longdouble), count[small])
+    factors = [np.log(a + np.arange(int(b), dtype=np.longdouble)).sum() for a, b in pairs]
     assert np.max(np.abs(out[small] - factors) / (1.0 + np.abs(factors))) < 1e-10
     gaps = digamma(x + count) - digamma(x)
     assert np.max(np.abs(slopes - gaps) / (1.0 + np.abs(digamma(x)))) < 1e-7
@@ -76,8 +78,13 @@ def edge_table():
                 for major, minor, normal in ((1, 0, 1), (1, 1, 2), (2, 0, 2), (2, 1, 2), (5, 2, 2), (1, 0, 2)):
                     eps = rng.choice([1e-3, 1e-2, 1e-6])
                     rows.append((f"m{len(rows)}", "s", depth - alt, alt, major, minor, normal, t, eps))
-    columns = "mutation_id sample_id ref_counts alt_counts major_cn minor_cn normal_cn tumour_content error_rate".split()
-    return pd.DataFrame(rows, columns=columns)
+    return pd.DataFrame(rows, columns=[*REQUIRED, *OPTIONAL])
+
+
+def plain_entries(table, phi, precision):
+    """Log likelihood of each row of the table at this prevalence; zero without reads."""
+    arguments = table[[*REQUIRED[2:], *OPTIONAL]].itertuples(index=False)
+    return np.array([plain.entry_log_likelihood(phi, *row, precision) if row[0] + row[1] else 0.0 for row in arguments])
 
 
 @pytest.mark.parametrize("precision", PRECISIONS)
@@ -91,17 +98,7 @@ def test_every_entry_is_as_defined(precision):
         Z = np.zeros((len(table), 2), dtype=np.uint8)
         Z[:, 0] = 1
         share = V[0, 0] / V.sum()
-        entries = np.array(
-            [
-                plain.entry_log_likelihood(
-                    share, r.ref_counts, r.alt_counts, r.major_cn, r.minor_cn, r.normal_cn, r.tumour_content, r.error_rate,
-                    precision,
-                )
-                if r.ref_counts + r.alt_counts > 0
-                else 0.0
-                for r in table.itertuples()
-            ]
-        )  # fmt: skip
+        entries = plain_entries(table, share, precision)
         total = model.log_likelihood(Z, parameters)
         assert np.isfinite(total)
         assert total == pytest.approx(entries.sum(), rel=1e-10)
@@ -110,17 +107,7 @@ def test_every_entry_is_as_defined(precision):
         rows = model.rows(Z, parameters)
         block = rows.make_block(4)
         found = np.array([_difference(rows, n, block) for n in range(len(table))])
-        nothing = np.array(
-            [
-                plain.entry_log_likelihood(
-                    0.0, r.ref_counts, r.alt_counts, r.major_cn, r.minor_cn, r.normal_cn, r.tumour_content, r.error_rate,
-                    precision,
-                )
-                if r.ref_counts + r.alt_counts > 0
-                else 0.0
-                for r in table.itertuples()
-            ]
-        )  # fmt: skip
+        nothing = plain_entries(table, 0.0, precision)
         assert np.all(np.isfinite(found))
         np.testing.assert_allclose(found, entries - nothing, rtol=1e-9, atol=1e-8)
 
@@ -181,8 +168,7 @@ def tumour(num_rows=6, num_samples=3, num_features=4, seed=5, density="binomial"
             alt = int(rng.integers(0, depth + 1))
             minor, normal = int(rng.integers(0, major + 1)), int(rng.integers(1, 3))
             rows.append((f"m{n}", f"s{m}", depth - alt, alt, major, minor, normal, 0.3 + 0.3 * m, 0.01))
-    columns = "mutation_id sample_id ref_counts alt_counts major_cn minor_cn normal_cn tumour_content error_rate".split()
-    table = pd.DataFrame(rows, columns=columns)
+    table = pd.DataFrame(rows, columns=[*REQUIRED, *OPTIONAL])
     model = pgfa.PyClone(table, density)
     Z = rng.integers(0, 2, size=(num_rows, num_features), dtype=np.uint8)
     return table, model, Z, model.sample_parameters(rng, num_features)

@@ -133,7 +133,7 @@ def test_ten_problems_at_once(tmp_path):
 def test_files_that_are_no_tables(tmp_path, content, expected):
     path = tmp_path / "tumour.tsv"
     path.write_text(content)
-    with pytest.raises(ValueError, match="tumour.tsv") as error:
+    with pytest.raises(ValueError, match=r"tumour\.tsv") as error:
         pgfa.PyClone(path)
     assert expected in str(error.value)
 

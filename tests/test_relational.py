@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import warnings
 
 import networkx as nx
@@ -369,6 +370,51 @@ def test_sample_and_predict_with_labels():
         assert [p for *_, p in unknown] == sorted((p for *_, p in unknown), reverse=True)
 
 
+@pytest.mark.parametrize("prior", [pgfa.BetaBernoulli(3), pgfa.IndianBuffet()], ids=repr)
+def test_an_interrupted_run_goes_on_as_if_nothing_had_happened(prior, tmp_path, monkeypatch):
+    """Labels, bias and random stream come back from the store; nodes of a graph may well be tuples."""
+    graph = nx.grid_2d_graph(3, 3)
+    model = pgfa.Relational.from_networkx(graph, bias=True, unobserved=[((0, 0), (2, 2))])
+    options = {"draws": 12, "warmup": 8, "chains": 2, "seed": 1, "cores": 1}
+    quiet = {"progress": False, "check": False}
+    reference = pgfa.sample(model, prior, **options, **quiet)
+    whole = pgfa.Relational.update_parameters
+    calls = []
+
+    def mortal(self, *arguments, **keywords):
+        calls.append(None)
+        if len(calls) > 30:
+            raise InterruptedError
+        whole(self, *arguments, **keywords)
+
+    path = tmp_path / "run"
+    monkeypatch.setattr(pgfa.Relational, "update_parameters", mortal)
+    with pytest.raises(InterruptedError):
+        pgfa.sample(model, prior, checkpoint=path, checkpoint_interval=0.0, **options, **quiet)
+    monkeypatch.setattr(pgfa.Relational, "update_parameters", whole)
+    resumed = pgfa.resume(path, **quiet)
+    for name in reference["posterior"].data_vars:
+        assert np.array_equal(resumed["posterior"][name], reference["posterior"][name], equal_nan=name == "V")
+    labels = [str(node) for node in graph.nodes]
+    for fit in (reference, resumed):
+        assert list(fit["posterior"]["row"].values) == labels
+        assert list(fit["observed_data"]["column"].values) == labels
+    words, arrays = model.describe()
+    assert pgfa.Relational.from_description(json.loads(json.dumps(words)), arrays).row_labels == list(graph.nodes)
+
+
+@pytest.mark.parametrize("labels", [["a", "b"], [3, 1], [(0, 1), ("x", 2)], [pd.Timestamp("2020-01-01"), 2.5]])
+def test_labels_reach_the_result(labels):
+    model = pgfa.Relational.from_edges([labels])
+    fit = pgfa.sample(model, pgfa.BetaBernoulli(2), draws=2, warmup=2, chains=1, seed=1, progress=False, check=False)
+    plain = all(isinstance(label, (str, int)) for label in labels)
+    assert list(fit["posterior"]["row"].values) == (labels if plain else [str(label) for label in labels])
+    words, _ = model.describe()
+    assert json.loads(json.dumps(words)) is not None
+    assert model.predict_links(fit).unknown_links() == []
+    assert list(model.predict_links(fit).to_frame().columns) == labels
+
+
 # --- constructors ----------------------------------------------------------------------------------------------------
 
 
@@ -490,7 +536,7 @@ def state_of(V, tau=1.0, **more):
         (lambda: pgfa.Relational([[0, 2], [0, 0]]), "X has 2 in row 0, column 1: expected 0, 1 or NaN"),
         (lambda: pgfa.Relational([[0, np.inf], [0, 0]]), "X has inf in row 0, column 1"),
         (lambda: pgfa.Relational([["0", "1"], ["1", "0"]]), "X must hold numbers"),
-        (lambda: pgfa.Relational([[0, 1], [0, 0]], symmetric=True), "declared symmetric, but has 1 in row 0, column 1 and 0"),
+        (lambda: pgfa.Relational([[0, 1], [0, 0]], symmetric=True), "symmetric, but has 1 in row 0, column 1 and 0"),
         (lambda: pgfa.Relational([[0, 1], [np.nan, 0]], symmetric=True), "declared symmetric, but has 1 .* and nan"),
         (lambda: pgfa.Relational(frame("abc", "abd")), "row 2 is 'c', column 2 is 'd'"),
         (lambda: pgfa.Relational(frame("aba", "aba")), "labels of X must differ, but 'a' is at positions 0 and 2"),
@@ -512,7 +558,7 @@ def state_of(V, tau=1.0, **more):
         (lambda: pgfa.Relational.from_edges([("a", "b", "1")]), "edges, row 0: value must be 0, 1 or NaN"),
         (lambda: pgfa.Relational.from_edges([("a", "b"), ("c", "c")]), "row 1: 'c' is linked with itself"),
         (lambda: pgfa.Relational.from_edges([("a", "b"), ("a", "b", 0)]), "rows 0 and 1 contradict each other"),
-        (lambda: pgfa.Relational.from_edges([("a", "b"), ("b", "a", np.nan)], symmetric=True), "rows 0 and 1 contradict"),
+        (lambda: pgfa.Relational.from_edges([("a", "b"), ("b", "a", np.nan)], True), "rows 0 and 1 contradict"),
         (lambda: pgfa.Relational.from_edges([("a", "b")], nodes=["a", "c"]), "row 0: target 'b' is not among nodes"),
         (lambda: pgfa.Relational.from_edges([("a", "b")], nodes=["a", "b", "a"]), "nodes must differ, but 'a'"),
         (lambda: pgfa.Relational.from_edges([("a", "b")], unlisted=2), "unlisted must be 0, 1 or NaN"),
@@ -520,7 +566,7 @@ def state_of(V, tau=1.0, **more):
         (lambda: pgfa.Relational.from_networkx("graph"), "graph must be a networkx Graph"),
         (lambda: pgfa.Relational.from_networkx(nx.Graph([(0, 0)])), "linked with itself"),
         (lambda: pgfa.Relational.from_networkx(nx.Graph([(0, 1)]), value="w"), "edge 0, 1 has no attribute 'w'"),
-        (lambda: pgfa.Relational.from_networkx(nx.Graph([(0, 1)]), unobserved=[(0, 5)]), "5 is not a node of the graph"),
+        (lambda: pgfa.Relational.from_networkx(nx.Graph([(0, 1)]), unobserved=[(0, 5)]), "5 is not a node of"),
         (lambda: pgfa.Relational.from_networkx(nx.Graph([(0, 1)]), unobserved=[0]), "unobserved must hold pairs"),
         (lambda: pgfa.Relational.from_networkx(nx.Graph([(0, 1)]), unobserved=[(0, 1)]), "contradict each other"),
         (lambda: pgfa.simulate("relational", pgfa.BetaBernoulli(2)), "needs num_rows"),
@@ -528,7 +574,7 @@ def state_of(V, tau=1.0, **more):
         (lambda: pgfa.Relational(OK).predict_links([]), "states must hold at least one state"),
         (lambda: pgfa.Relational(OK).predict_links(3), "states must be a State, several of them or the result"),
         (lambda: pgfa.Relational(OK).predict_links([3]), "states must hold States only"),
-        (lambda: pgfa.Relational(np.eye(4)).predict_links(state_of(np.zeros((2, 2)))), "state.Z must be a binary matrix"),
+        (lambda: pgfa.Relational(np.eye(4)).predict_links(state_of(np.eye(2))), "state.Z must be a binary matrix"),
     ],
 )  # fmt: skip
 def test_bad_input(make, message):

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import warnings
-from functools import cache
+from functools import cache, partial
 
 import numpy as np
 import pytest
@@ -82,14 +82,50 @@ def test_particle_gibbs_at_any_threshold(resample_threshold, num_particles, resa
     assert p_value(sampler, **sizes(num_particles)) > SIGNIFICANCE
 
 
+@pytest.mark.parametrize("num_particles", [2, 3, 20])
+@pytest.mark.parametrize("annealing_power", ANNEALING_POWERS)
+@pytest.mark.parametrize("test_path", ["zeros", "random"])
+@pytest.mark.parametrize(
+    "kind", [pgfa.DiscreteParticleFilter, partial(pgfa.ParticleGibbs, resample_threshold=0.9)], ids=["dpf", "pg"]
+)
+def test_ancestor_sampling(kind, test_path, annealing_power, num_particles):
+    sampler = kind(num_particles, annealing_power=annealing_power, test_path=test_path, ancestor_sampling=True)
+    assert p_value(sampler, **sizes(num_particles)) > SIGNIFICANCE
+
+
+@pytest.mark.parametrize("max_flips", [1, 2, 5])
+def test_metropolis_flips(max_flips):
+    assert p_value(pgfa.MetropolisFlips(max_flips), num_rows=2, num_columns=3) > SIGNIFICANCE
+
+
+@pytest.mark.parametrize("radius", [1, 2, 3, 9])
+def test_hamming_ball(radius):
+    assert p_value(pgfa.HammingBall(radius), num_rows=1, num_columns=7) > SIGNIFICANCE
+
+
+@pytest.mark.parametrize("num_steps", [1, 5])
+def test_locally_balanced(num_steps):
+    assert p_value(pgfa.LocallyBalanced(num_steps), num_rows=2, num_columns=3) > SIGNIFICANCE
+
+
 SAMPLERS = [
     pgfa.Gibbs(),
+    pgfa.MetropolisFlips(),
+    pgfa.MetropolisFlips(3),
+    pgfa.HammingBall(1),
+    pgfa.LocallyBalanced(),
+    pgfa.ParticleGibbs(3, ancestor_sampling=True),
+    pgfa.DiscreteParticleFilter(3, ancestor_sampling=True),
     pgfa.RowGibbs(),
     pgfa.ParticleGibbs(3),
     pgfa.ParticleGibbs(3, resampling="stratified"),
     pgfa.DiscreteParticleFilter(2),
     pgfa.DiscreteParticleFilter(3),
 ]
+
+
+#: Samplers that draw all entries of a row together, and so forget where they began.
+WHOLE_ROWS = (pgfa.RowGibbs, pgfa.ParticleGibbs, pgfa.DiscreteParticleFilter)
 
 
 @pytest.mark.parametrize("sampler", SAMPLERS, ids=repr)
@@ -103,7 +139,7 @@ def test_samplers_forget_their_start(sampler):
     num_columns = 3
     matrices = all_matrices(2, num_columns)
     start = int(np.flatnonzero(matrices.all(axis=(1, 2)))[0])
-    num_sweeps = 800 if isinstance(sampler, pgfa.Gibbs) else 60
+    num_sweeps = 60 if isinstance(sampler, WHOLE_ROWS) else 800
     result = p_value(
         sampler, num_rows=2, num_columns=num_columns, start=start, num_sweeps=num_sweeps, num_replicates=20_000
     )
@@ -163,6 +199,11 @@ def test_many_particles_make_the_discrete_filter_the_row_gibbs_draw():
         (lambda: pgfa.DiscreteParticleFilter(annealing_power=-1.0), "annealing_power"),
         (lambda: pgfa.DiscreteParticleFilter(annealing_power=np.nan), "annealing_power"),
         (lambda: pgfa.DiscreteParticleFilter(test_path="twos"), "test_path must be one of 'zeros'"),
+        (lambda: pgfa.DiscreteParticleFilter(ancestor_sampling=1), "ancestor_sampling must be True or False"),
+        (lambda: pgfa.ParticleGibbs(resampling="stratified", ancestor_sampling=True), "multinomial"),
+        (lambda: pgfa.MetropolisFlips(0), "max_flips must be a whole number of at least 1"),
+        (lambda: pgfa.HammingBall(0), "radius must be a whole number of at least 1"),
+        (lambda: pgfa.LocallyBalanced(0), "num_steps must be a whole number of at least 1"),
         (lambda: pgfa.RowGibbs(max_columns=0), "max_columns"),
         (lambda: pgfa.RowGibbs(max_columns=40), "max_columns must be at most 24"),
         (lambda: pgfa.Mixture([]), "parts must hold at least one"),

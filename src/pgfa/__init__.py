@@ -17,8 +17,11 @@ _PUBLIC = {
     "ColumnBlock": "pgfa.samplers",
     "DiscreteParticleFilter": "pgfa.samplers",
     "Gibbs": "pgfa.samplers",
+    "HammingBall": "pgfa.samplers",
     "IndianBuffet": "pgfa.priors",
     "LinearGaussian": "pgfa.models",
+    "LocallyBalanced": "pgfa.samplers",
+    "MetropolisFlips": "pgfa.samplers",
     "Mixture": "pgfa.samplers",
     "ParticleGibbs": "pgfa.samplers",
     "PyClone": "pgfa.models",
@@ -60,6 +63,9 @@ if TYPE_CHECKING:
     from pgfa.samplers import ColumnBlock as ColumnBlock
     from pgfa.samplers import DiscreteParticleFilter as DiscreteParticleFilter
     from pgfa.samplers import Gibbs as Gibbs
+    from pgfa.samplers import HammingBall as HammingBall
+    from pgfa.samplers import LocallyBalanced as LocallyBalanced
+    from pgfa.samplers import MetropolisFlips as MetropolisFlips
     from pgfa.samplers import Mixture as Mixture
     from pgfa.samplers import ParticleGibbs as ParticleGibbs
     from pgfa.samplers import RowGibbs as RowGibbs

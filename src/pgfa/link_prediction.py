@@ -67,7 +67,9 @@ def average_precision(truth: ArrayLike, score: ArrayLike) -> float:
 def _check_pairs(truth: ArrayLike, score: ArrayLike) -> tuple[NDArray[np.bool_], NDArray[np.float64]]:
     links, scores = np.asarray(truth), np.asarray(score, dtype=float)
     if links.ndim != 1 or links.shape != scores.shape:
-        raise ValueError(f"truth and score must be vectors of equal length, got shapes {links.shape} and {scores.shape}")
+        raise ValueError(
+            f"truth and score must be vectors of equal length, got shapes {links.shape} and {scores.shape}"
+        )
     if not np.isin(links, (0, 1)).all():
         raise ValueError("truth must hold zeros and ones only")
     if np.isnan(scores).any():
@@ -93,7 +95,8 @@ class LinkPrediction:
     Examples
     --------
     >>> import numpy as np
-    >>> prediction = LinkPrediction(np.array([[0.9, 0.2], [0.6, 0.8]]), np.array([[1, np.nan], [np.nan, 1]]), False, None)
+    >>> X = np.array([[1, np.nan], [np.nan, 1]])
+    >>> prediction = LinkPrediction(np.array([[0.9, 0.2], [0.6, 0.8]]), X, symmetric=False, labels=None)
     >>> prediction.score([[1, 0], [1, 1]]).auc
     1.0
     >>> prediction.unknown_links()[0]
@@ -156,9 +159,9 @@ class LinkPrediction:
         return np.triu(mask) if self.symmetric else mask
 
     def _check_truth(self, X_true: Any) -> NDArray[np.float64]:
-        if self.labels is not None and hasattr(X_true, "index") and hasattr(X_true, "columns"):
-            if list(X_true.index) != self.labels or list(X_true.columns) != self.labels:
-                raise ValueError("X_true must carry the labels of the model on its rows and columns, in the same order")
+        has_labels = hasattr(X_true, "index") and hasattr(X_true, "columns")
+        if self.labels is not None and has_labels and not (list(X_true.index) == self.labels == list(X_true.columns)):
+            raise ValueError("X_true must carry the labels of the model on its rows and columns, in the same order")
         truth = checks.numeric_matrix("X_true", X_true, missing=True)
         if truth.shape != self.X.shape:
             raise ValueError(f"X_true must have shape {self.X.shape}, got {truth.shape}")

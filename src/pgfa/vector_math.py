@@ -1,8 +1,8 @@
 """Exponentials, logarithms and ratios of Gamma functions that vectorise.
 
 Loops over `math.exp` or `math.log` call the C library once for each number. The functions here are straight-line
-arithmetic that the compiler takes in and vectorises, about five times as fast, with a relative error of at most 3e-16 for
-`exp` and `log`.
+arithmetic that the compiler takes in and vectorises, about five times as fast, with a relative error of at most 3e-16
+for `exp` and `log`.
 """
 
 from __future__ import annotations
@@ -158,7 +158,7 @@ def log_rising(x, count):  # type: ignore[no-untyped-def]
 
 @compiled(liberty="fused", allocates=False, inline=True)
 def log_rising_slope(x, count):  # type: ignore[no-untyped-def]
-    """Derivative of `log_rising` in x, the digamma function of x + count less that of x, to about 1e-8 of its larger part."""
+    """Derivative of `log_rising` in x: digamma of x + count less that of x, to about 1e-8 of the larger one."""
     low = x + 8.0
     high = low + count
     inverse = 1.0 / (low * high)

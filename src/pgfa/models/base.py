@@ -77,7 +77,7 @@ class Model(ABC):
         power: float = 1.0,
         step_sizes: dict[str, StepSize] | None = None,
     ) -> State:
-        """Moves of whole columns that the model itself knows of, after each sweep; returns the state that comes of them."""
+        """Moves of whole columns that the model itself knows of, after each sweep; returns the new state."""
         return state
 
     @property

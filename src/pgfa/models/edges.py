@@ -36,7 +36,9 @@ def adjacency_from_edges(
                 raise ValueError(f"edges, row {e}: {role} {end!r} is not among nodes")
         i, j = number[source], number[target]
         if i == j and not self_links:
-            raise ValueError(f"edges, row {e}: {source!r} is linked with itself; leave such edges out or set self_links=True")
+            raise ValueError(
+                f"edges, row {e}: {source!r} is linked with itself; leave such edges out or set self_links=True"
+            )
         pair = (min(i, j), max(i, j)) if symmetric else (i, j)
         before = listed.setdefault(pair, e)
         if not _same(rows[before][2], value):
@@ -69,7 +71,9 @@ def _read_edges(edges: Any) -> list[tuple[Hashable, Hashable, float]]:
         names = [str(name) for name in edges.columns]
         for name in _COLUMNS[:2]:
             if name not in names:
-                raise ValueError(f"edges must have the columns source and target, and may have value; got {', '.join(names)}")
+                raise ValueError(
+                    f"edges must have the columns source and target, and may have value; got {', '.join(names)}"
+                )
         raw: Iterable[Any] = zip(*(list(edges[name]) for name in _COLUMNS if name in names), strict=True)
     else:
         raw = edges

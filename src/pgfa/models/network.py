@@ -13,8 +13,8 @@ from pgfa._compile import compiled
 class Network(NamedTuple):
     """For each node, whom it is linked with and with whom that is unknown; the node itself is left out of both lists.
 
-    Direction 0 runs along the rows of the matrix, direction 1 along its columns; a symmetric network has only the first.
-    The list of node n in direction d is ``links[link_start[d, n]:link_start[d, n + 1]]``, in ascending order.
+    Direction 0 runs along the rows of the matrix, direction 1 along its columns; a symmetric network has no second. The
+    list of node n in direction d is ``links[link_start[d, n]:link_start[d, n + 1]]``, in ascending order.
     """
 
     link_start: NDArray[np.int64]

@@ -290,7 +290,8 @@ class PyClone(Model):
         if accepted:
             parameters["precision"] = proposal
 
-    # --- data -----------------------------------------------------------------------------------------------------------
+    # --- data
+    # -----------------------------------------------------------------------------------------------------------
 
     def sample_data(
         self, Z: NDArray[np.uint8], parameters: Parameters, rng: np.random.Generator
@@ -322,7 +323,7 @@ class PyClone(Model):
         return {"row": self.mutation_ids, "sample": self.sample_ids}
 
     def observed_data(self) -> dict[str, tuple[tuple[str, ...], NDArray[Any]]]:
-        tables = {}
+        tables: dict[str, tuple[tuple[str, ...], NDArray[Any]]] = {}
         for name, values in (("ref_counts", self._counts.ref), ("alt_counts", self._counts.alt)):
             matrix = np.full((self.num_rows, self.num_samples), np.nan)
             matrix[self._counts.mutation, self._counts.sample] = values
@@ -337,9 +338,13 @@ class PyClone(Model):
     def from_description(cls, words: dict[str, Any], arrays: dict[str, NDArray[Any]]) -> PyClone:
         options = dict(words)
         counts = Counts(options.pop("mutation_ids"), options.pop("sample_ids"), **arrays)
-        return cls(write_counts(counts), **options)
+        model = cls(write_counts(counts), **options)
+        # A table numbers its samples as they appear, and with some missing that need not be the order they had.
+        model._hold(counts)
+        return model
 
-    # --- results --------------------------------------------------------------------------------------------------------
+    # --- results
+    # --------------------------------------------------------------------------------------------------------
 
     def prevalence(self, state: State) -> NDArray[np.float64]:
         """Cellular prevalence of every mutation in every sample, of shape (N, M), for one state."""
@@ -370,9 +375,7 @@ class PyClone(Model):
         """Cellular prevalence of each mutation in each sample, missing ones included, with credible intervals."""
         return self.summarise(draws, level=level).cellular_prevalence
 
-    def population_prevalences(
-        self, draws: Any, *, level: float = 0.95, min_prevalence: float = 0.02
-    ) -> pd.DataFrame:
+    def population_prevalences(self, draws: Any, *, level: float = 0.95, min_prevalence: float = 0.02) -> pd.DataFrame:
         """Share of each population in each sample, with credible intervals; see `summarise`."""
         return self.summarise(draws, level=level, min_prevalence=min_prevalence).population_prevalence
 
@@ -413,7 +416,7 @@ def simulate_pyclone(
     normalise(V, F)
     complete = write_counts(
         simulate_counts(
-            Z @ F,
+            np.asarray(Z @ F, dtype=np.float64),
             parameters.get("precision"),
             checks.positive("mean_depth", mean_depth),
             checks.positive("tumour_content", tumour_content),
@@ -421,6 +424,7 @@ def simulate_pyclone(
             rng,
         )
     )
-    holes = rng.choice(len(complete), size=round(checks.unit_interval("missing", missing) * len(complete)), replace=False)
-    data = complete.drop(index=holes).reset_index(drop=True)
+    num_missing = round(checks.unit_interval("missing", missing) * len(complete))
+    holes = rng.choice(len(complete), size=num_missing, replace=False)
+    data = complete.drop(index=holes.tolist()).reset_index(drop=True)
     return Simulation(data, complete, State(Z, alpha, parameters), PyClone(data, density, v_prior=(shape, rate)))

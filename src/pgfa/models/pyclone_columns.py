@@ -1,8 +1,8 @@
 """Moves of whole populations: split and merge, birth and death.
 
-Row updates keep the columns that they are given. Two populations lumped together in one column, one population torn into
-two, or a column that hardly any cell has: no row at a time can mend these, because all owners of a column would have to
-move at once. The moves here do that. They are Metropolis-Hastings steps for any prior on Z.
+Row updates keep the columns that they are given. Two populations lumped together in one column, one population torn
+into two, or a column that hardly any cell has: no row at a time can mend these, because all owners of a column would
+have to move at once. The moves here do that. They are Metropolis-Hastings steps for any prior on Z.
 
 *Split*: a population k becomes two. An owner drawn at random, the anchor, is to have the new one only; what the new one
 takes from k is drawn from the density that the anchor's counts give it (see `pyclone_shares`). Then the other owners
@@ -12,8 +12,8 @@ decide in random order for k, the new one or both, each by its likelihood and by
 *Birth*: a column drawn from the prior; what it takes from everyone or from one donor is drawn given its owners. *Death*
 undoes it.
 
-Where the number of columns is fixed, a split uses an empty column and a merge leaves one behind, whose share is drawn given
-all owners of the other; birth and death become one move that replaces a column.
+Where the number of columns is fixed, a split uses an empty column and a merge leaves one behind, whose share is drawn
+given all owners of the other; birth and death become one move that replaces a column.
 """
 
 from __future__ import annotations
@@ -51,24 +51,22 @@ OLD, NEW, BOTH = range(3)
 
 
 @compiled
-def weigh_split(rows, k, l, anchor, owners, choices, forward, grows, power, rng):  # type: ignore[no-untyped-def]
-    """Log weight of a split of column k into k and l, against the merger of the two; proposes whichever is asked for.
+def weigh_split(rows, k, h, anchor, owners, choices, forward, grows, power, rng):  # type: ignore[no-untyped-def]
+    """Log weight of a split of column k into k and h, against the merger of the two; proposes whichever is asked for.
 
     Parameters
     ----------
     owners
-        Rows that own k or l, the anchor first.
+        Rows that own k or h, the anchor first.
     choices
         What each of them has, as `OLD`, `NEW` or `BOTH`; drawn here if `forward`.
     forward
-        Whether Z and V are those before the split (k has all owners, l none) or those after it.
+        Whether Z and V are those before the split (k has all owners, h none) or those after it.
     grows
-        Whether a merger removes l, so that k has all that they have together. If not, l keeps a part.
+        Whether a merger removes h, so that k has all that they have together. If not, h keeps a part.
 
-    Returns
-    -------
-    The log of ``target(split) proposal(merger) / (target(merger) proposal(split))``, up to the mass of Z and the choice of
-    columns and anchor; the logits of l's part after the split, and of its part after the merger.
+    Returns ------- The log of ``target(split) proposal(merger) / (target(merger) proposal(split))``, up to the mass of
+    Z and the choice of columns and anchor; the logits of h's part after the split, and of its part after the merger.
     """
     V, Z = rows.V, rows.Z
     num_rows = Z.shape[0]
@@ -79,10 +77,10 @@ def weigh_split(rows, k, l, anchor, owners, choices, forward, grows, power, rng)
     is_tabulated = power > 0.0
     log_weight = 0.0
     for m in range(num_samples):
-        pool = V[k, m] + V[l, m]
-        present = np.log(V[l, m]) - np.log(V[k, m]) if V[l, m] > 0.0 else -np.inf
+        pool = V[k, m] + V[h, m]
+        present = np.log(V[h, m]) - np.log(V[k, m]) if V[h, m] > 0.0 else -np.inf
         for j in range(num_features):
-            shares.rest[j] = 0.0 if j == k or j == l else V[j, m]
+            shares.rest[j] = 0.0 if j == k or j == h else V[j, m]
 
         # The new part, as the anchor would have it.
         shares.counts[:] = False
@@ -111,15 +109,13 @@ def weigh_split(rows, k, l, anchor, owners, choices, forward, grows, power, rng)
             merged_logit[m] = r
             for n in owners:
                 shares.gives[n] = 0.0
-    log_weight += _weigh_choices(rows, k, l, owners, choices, forward, split_logit, merged_logit, power, rng)
+    log_weight += _weigh_choices(rows, k, h, owners, choices, forward, split_logit, merged_logit, power, rng)
     return log_weight, split_logit, merged_logit
 
 
 @compiled
-def _weigh_choices(
-    rows, k, l, owners, choices, forward, split_logit, merged_logit, power, rng
-):  # type: ignore[no-untyped-def]
-    """Log likelihood of all owners after the split against that after the merger, less the log probability of the choices."""
+def _weigh_choices(rows, k, h, owners, choices, forward, split_logit, merged_logit, power, rng):  # type: ignore[no-untyped-def]
+    """Log likelihood of owners after the split less that after the merger and the log probability of the choices."""
     V, Z, layout = rows.V, rows.Z, rows.layouts.by_row
     num_features, num_samples = V.shape
     block = np.empty((num_samples + NUM_SCRATCH, 4))
@@ -138,9 +134,9 @@ def _weigh_choices(
         for m in range(num_samples):
             base = 0.0
             for j in range(num_features):
-                if Z[n, j] == 1 and j != k and j != l:
+                if Z[n, j] == 1 and j != k and j != h:
                     base += V[j, m]
-            pool = V[k, m] + V[l, m]
+            pool = V[k, m] + V[h, m]
             new = pool / (1.0 + np.exp(-split_logit[m]))
             block[m, OLD] = (base + pool / (1.0 + np.exp(split_logit[m]))) * inverse[m]
             block[m, NEW] = (base + new) * inverse[m]
@@ -148,9 +144,7 @@ def _weigh_choices(
             block[m, 3] = (base + pool / (1.0 + np.exp(merged_logit[m]))) * inverse[m]
         log_lik[:] = 0.0
         first, last = layout.row_start[n], layout.row_start[n + 1]
-        add_entries(
-            layout, rows.density, first, last, block, rows.nothing, 0.0, 4, block[num_samples:], log_lik
-        )
+        add_entries(layout, rows.density, first, last, block, rows.nothing, 0.0, 4, block[num_samples:], log_lik)
         if i > 0:
             old_share = (num_old + 1.0) / (i + 2.0)
             new_share = (num_new + 1.0) / (i + 2.0)
@@ -272,41 +266,41 @@ def split_or_merge(
         empty = np.flatnonzero(~Z.any(axis=0))
         if grows:
             Z, V = np.pad(Z, ((0, 0), (0, 1))), np.pad(V, ((0, 1), (0, 0)))
-            l = Z.shape[1] - 1
+            h = Z.shape[1] - 1
         elif empty.size > 0:
-            l = int(rng.choice(empty))
+            h = int(rng.choice(empty))
         else:
             return stay
         owners = np.flatnonzero(Z[:, k])
         anchor = int(rng.choice(owners))
         num_empty, num_used = empty.size, used.size
     else:
-        k, l = (int(j) for j in rng.choice(used, size=2, replace=False))
-        owners = np.flatnonzero(Z[:, k] | Z[:, l])
-        anchors = np.flatnonzero(Z[:, l] & ~Z[:, k] & 1)
+        k, h = (int(j) for j in rng.choice(used, size=2, replace=False))
+        owners = np.flatnonzero(Z[:, k] | Z[:, h])
+        anchors = np.flatnonzero(Z[:, h] & ~Z[:, k] & 1)
         if anchors.size == 0:
             return stay
         anchor = int(rng.choice(anchors))
         num_empty, num_used = Z.shape[1] - used.size + 1, used.size - 1
     owners = np.concatenate([[anchor], rng.permutation(owners[owners != anchor])])
-    choices = np.where(Z[owners, k] == 0, NEW, np.where(Z[owners, l] == 0, OLD, BOTH)).astype(np.int64)
+    choices = np.where(Z[owners, k] == 0, NEW, np.where(Z[owners, h] == 0, OLD, BOTH)).astype(np.int64)
 
     split_V, merged_V = V.copy(), V.copy()
     log_weight, split_logit, merged_logit = weigh_split(
-        make_rows(Z, V), k, l, anchor, owners, choices, forward, grows, power, rng
+        make_rows(Z, V), k, h, anchor, owners, choices, forward, grows, power, rng
     )
     split_Z, merged_Z = Z.copy(), Z.copy()
-    split_Z[owners, k], split_Z[owners, l] = choices != NEW, choices != OLD
-    merged_Z[owners, k], merged_Z[owners, l] = 1, 0
+    split_Z[owners, k], split_Z[owners, h] = choices != NEW, choices != OLD
+    merged_Z[owners, k], merged_Z[owners, h] = 1, 0
     num_anchors = int(np.count_nonzero(choices == NEW))
     if not split_Z[:, k].any():
         return stay
-    pool = V[k] + V[l]
+    pool = V[k] + V[h]
     with np.errstate(over="ignore"):
-        split_V[k], split_V[l] = pool / (1.0 + np.exp(split_logit)), pool / (1.0 + np.exp(-split_logit))
-        merged_V[k], merged_V[l] = pool / (1.0 + np.exp(merged_logit)), pool / (1.0 + np.exp(-merged_logit))
+        split_V[k], split_V[h] = pool / (1.0 + np.exp(split_logit)), pool / (1.0 + np.exp(-split_logit))
+        merged_V[k], merged_V[h] = pool / (1.0 + np.exp(merged_logit)), pool / (1.0 + np.exp(-merged_logit))
     if grows:
-        merged_Z, merged_V = np.delete(merged_Z, l, axis=1), np.delete(merged_V, l, axis=0)
+        merged_Z, merged_V = np.delete(merged_Z, h, axis=1), np.delete(merged_V, h, axis=0)
         # Columns in random order: the one that is added could stand anywhere, and a pair is as likely as a place.
         log_choice = 0.0
     else:
@@ -328,7 +322,7 @@ def be_born_or_die(
     rng: np.random.Generator,
     power: float,
 ) -> Outcome:
-    """Propose a new column or the end of one where the number of columns is free, and another column in its place where not."""
+    """Propose a new column or the end of one; where the number of columns is fixed, another column in place of one."""
     stay = Outcome(Z, V, False)
     num_rows, num_features = Z.shape
     if not prior.grows:

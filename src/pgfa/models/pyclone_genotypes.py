@@ -1,16 +1,17 @@
 """From allele counts to the coefficients of the likelihood.
 
-A mutation of prevalence phi is seen in a read with probability ``xi = (A + B phi) / (C + D phi)``, where the coefficients
-follow from tumour content, copy numbers and the genotype of the mutated cells. The genotype is not known: the likelihood is
-a uniform mixture over
+A mutation of prevalence phi is seen in a read with probability ``xi = (A + B phi) / (C + D phi)``, where the
+coefficients follow from tumour content, copy numbers and the genotype of the mutated cells. The genotype is not known:
+the likelihood is a uniform mixture over
 
-- the mutation came before the copy-number change: cells without it are as normal, cells with it have 1, ..., major copies;
-- the mutation came after it (told apart only where the copy number has changed): cells without it have the tumour's copy
-  number, and cells with it one copy.
+- the mutation came before the copy-number change: cells without it are as normal, cells with it have 1, ..., major
+  copies;
+- the mutation came after it (told apart only where the copy number has changed): cells without it have the tumour's
+  copy number, and cells with it one copy.
 
-All genotypes of the first kind share the denominator, which the coefficients here are divided by at phi = 0: it becomes
-``1 + slope phi``. In those of the second kind it is constant, hence 1. So what is left for each genotype is ``p0 + p1 phi`` for
-mutant reads and ``q0 + q1 phi`` for the others, which add up to the denominator.
+All genotypes of the first kind share the denominator, which the coefficients here are divided by at phi = 0: it
+becomes ``1 + slope phi``. In those of the second kind it is constant, hence 1. So what is left for each genotype is
+``p0 + p1 phi`` for mutant reads and ``q0 + q1 phi`` for the others, which add up to the denominator.
 """
 
 from __future__ import annotations
@@ -38,7 +39,7 @@ LANE, COEFFICIENT, GENOTYPES, BEFORE = range(4)
 
 
 class RowLayout(NamedTuple):
-    """Entries (observed mutations in samples) mutation by mutation: row n owns entries row_start[n] to row_start[n + 1].
+    """Entries (observed mutations in samples) by mutation: row n owns entries row_start[n] to row_start[n + 1].
 
     Entry e has the coefficients from genotype_start[e] to genotype_start[e + 1]. Few arrays with several rows, here and
     below, because each array that a compiled function is handed costs time when it is compiled and when it is called.
@@ -54,8 +55,9 @@ class RowLayout(NamedTuple):
 class SampleLayout(NamedTuple):
     """The same entries sample by sample, called lanes here, so that loops over them vectorise.
 
-    Within a sample lanes are sorted into groups with the same number of genotypes; the one after the last group closes the
-    list. Coefficients of the i-th lane of a group of size s, for its j-th genotype, stand at j * s + i from the group's first.
+    Within a sample lanes are sorted into groups with the same number of genotypes; the one after the last group closes
+    the list. Coefficients of the i-th lane of a group of size s, for its j-th genotype, stand at j * s + i from the
+    group's first.
     """
 
     sample_start: Ints
@@ -150,7 +152,7 @@ def log_constant(counts: Counts) -> float:
 
 
 def put_reads(counts: Counts, layouts: Layouts, alt_counts: Floats) -> tuple[Counts, Layouts]:
-    """The same depths and genotypes with other reads: alt_counts of shape (N, M), of which entries without data do not count."""
+    """The same depths and genotypes with other reads: alt_counts of shape (N, M), ignored where there are no data."""
     shape = (len(counts.mutation_ids), len(counts.sample_ids))
     if alt_counts.shape != shape:
         raise ValueError(f"data must have shape {shape}, mutations by samples, got {alt_counts.shape}")

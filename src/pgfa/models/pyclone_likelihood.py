@@ -1,10 +1,10 @@
 """The likelihood of allele counts as a function of prevalence, compiled, in two directions.
 
-Along *particles*: one entry, many candidate prevalences, for the row samplers. Along *lanes*: one sample, all of its entries,
-for the updates of the prevalences. Either way the loops are plain arithmetic that vectorises.
+Along *particles*: one entry, many candidate prevalences, for the row samplers. Along *lanes*: one sample, all of its
+entries, for the updates of the prevalences. Either way the loops are plain arithmetic that vectorises.
 
-Log likelihoods here leave out what does not depend on prevalence: binomial coefficients, the weights of the genotypes and, for
-the beta-binomial density, Gamma functions of precision and depth alone.
+Log likelihoods here leave out what does not depend on prevalence: binomial coefficients, the weights of the genotypes
+and, for the beta-binomial density, Gamma functions of precision and depth alone.
 """
 
 from __future__ import annotations
@@ -35,8 +35,8 @@ class Density(NamedTuple):
     precision: float
 
 
-#: Rows of working memory, one number for each particle or lane: prevalences, the highest term of the mixture over genotypes,
-#: the sum of all terms relative to it, and what else a function says that it leaves there.
+#: Rows of working memory, one number for each particle or lane: prevalences, the highest term of the mixture over
+#: genotypes, the sum of all terms relative to it, and what else a function says that it leaves there.
 PHI, BEST, TOTAL, SCORE, INFORMATION = range(5)
 
 #: How many of these rows `add_entries` needs, and how many the functions of lanes.
@@ -73,12 +73,11 @@ def _mix(best, total, term):  # type: ignore[no-untyped-def]
 
 
 @compiled(liberty="arithmetic", allocates=False)
-def add_entries(
-    layout, density, first_entry, last_entry, predictor, shift, sign, count, scratch, out
-):  # type: ignore[no-untyped-def]
-    """Add to out[i], for i below `count`, the log likelihood of some entries at prevalences predictor[m, i] + sign * shift[m].
+def add_entries(layout, density, first_entry, last_entry, predictor, shift, sign, count, scratch, out):  # type: ignore[no-untyped-def]
+    """Add to out[i], for i below `count`, the log likelihood of some entries.
 
-    Here m is the sample of the entry. The rows of `scratch` are working memory of at least `count` numbers each.
+    Prevalences are predictor[m, i] + sign * shift[m], where m is the sample of the entry. The rows of `scratch` are
+    working memory of at least `count` numbers each.
     """
     reads, coefficients = layout.reads, layout.coefficients
     phi, best, total = scratch[PHI], scratch[BEST], scratch[TOTAL]
@@ -185,9 +184,9 @@ def _blend(value, ratio, is_better, term):  # type: ignore[no-untyped-def]
 def sample_slopes(layout, density, m, predictor, scratch):  # type: ignore[no-untyped-def]
     """Log likelihood of sample m, and for each lane its derivative and about how much it tells of the prevalence.
 
-    Derivatives are left in row SCORE of the working memory and Fisher informations in row INFORMATION. The latter are those
-    of the genotypes averaged over their posterior, and for the beta-binomial density of a binomial with as much variance:
-    they only shape proposals. The likelihoods themselves are left as BEST + log(TOTAL).
+    Derivatives are left in row SCORE of the working memory and Fisher informations in row INFORMATION. The latter are
+    those of the genotypes averaged over their posterior, and for the beta-binomial density of a binomial with as much
+    variance: they only shape proposals. The likelihoods themselves are left as BEST + log(TOTAL).
     """
     coefficients, groups = layout.coefficients, layout.groups
     is_beta, precision = density.is_beta, density.precision

@@ -16,8 +16,9 @@ from pgfa.rows import begin_row, flip, flipped, spawn, start
 class CloneRows(NamedTuple):
     """Mutations for given population prevalences.
 
-    Under the Indian buffet process a new population takes its share of a sample from all the others, so that a proposal for
-    one row looks at all of them: `Z` is the matrix that the sweep changes, and columns without owner have V = 0.
+    Under the Indian buffet process a new population takes its share of a sample from all the others, so that a
+    proposal for one row looks at all of them: `Z` is the matrix that the sweep changes, and columns without owner have
+    V = 0.
     """
 
     layouts: Layouts

@@ -190,9 +190,9 @@ def _insert(shares, count, num_more):  # type: ignore[no-untyped-def]
         j = np.searchsorted(knots[:count], shares.logits[i])
         if j < count and knots[j] == shares.logits[i]:
             continue
-        for l in range(count, j, -1):
-            knots[l] = knots[l - 1]
-            likelihoods[l] = likelihoods[l - 1]
+        for h in range(count, j, -1):
+            knots[h] = knots[h - 1]
+            likelihoods[h] = likelihoods[h - 1]
         knots[j] = shares.logits[i]
         likelihoods[j] = shares.values[i]
         count += 1

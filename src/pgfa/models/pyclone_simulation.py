@@ -11,7 +11,7 @@ Floats = NDArray[np.float64]
 
 
 def allele_fraction(counts: Counts, phi: Floats, copies: NDArray[np.int64], is_after: NDArray[np.bool_]) -> Floats:
-    """Expected share of reads with the mutation, for each entry of the counts, at prevalence phi and with this genotype.
+    """Expected share of reads with the mutation, for each entry of the counts, given prevalence and genotype.
 
     Written out as in the definition of the model; the coefficients of the likelihood are another form of it.
     """
@@ -23,7 +23,9 @@ def allele_fraction(counts: Counts, phi: Floats, copies: NDArray[np.int64], is_a
     return mutant / ((1.0 - t) * counts.normal + t * (1.0 - phi) * reference + t * phi * variant)
 
 
-def draw_reads(xi: Floats, depth: NDArray[np.int64], precision: float | None, rng: np.random.Generator) -> NDArray[np.int64]:
+def draw_reads(
+    xi: Floats, depth: NDArray[np.int64], precision: float | None, rng: np.random.Generator
+) -> NDArray[np.int64]:
     """Reads with the mutation: binomial, or beta-binomial where there is a precision."""
     if precision is not None:
         xi = rng.beta(np.maximum(precision * xi, 1e-300), np.maximum(precision * (1.0 - xi), 1e-300))

@@ -25,8 +25,8 @@ def list_rest(V, old, members):  # type: ignore[no-untyped-def]
     count = 0
     for k in range(V.shape[0]):
         is_old = False
-        for l in old:
-            is_old = is_old or l == k
+        for h in old:
+            is_old = is_old or h == k
         if not is_old and V[k, 0] > 0.0:
             members[count] = k
             count += 1

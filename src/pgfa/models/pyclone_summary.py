@@ -25,13 +25,13 @@ class PopulationSummary:
     Attributes
     ----------
     cellular_prevalence
-        For each mutation and sample the share of tumour cells that carry the mutation: mutation_id, sample_id, mean, lower,
-        upper.
+        For each mutation and sample the share of tumour cells that carry the mutation: mutation_id, sample_id, mean,
+        lower, upper.
     population_prevalence
         For each population and sample its share of the tumour cells: population, sample_id, mean, lower, upper.
     carriers
-        For each mutation and population the probability that the population carries the mutation: mutation_id, population,
-        probability.
+        For each mutation and population the probability that the population carries the mutation: mutation_id,
+        population, probability.
     allocation
         Table of zeros and ones, mutations by populations: where that probability is above one half.
     notes
@@ -81,10 +81,11 @@ def _match(Z: NDArray[np.uint8], reference: Floats) -> tuple[NDArray[np.intp], N
 
 
 def align(states: list[State]) -> tuple[NDArray[np.uint8], Floats]:
-    """Z of shape (draws, N, K) and F of shape (draws, K, M), with the columns of all draws in the order of a typical one.
+    """Z of shape (draws, N, K) and F of shape (draws, K, M), columns of all draws in the order of a typical one.
 
-    The typical draw is, among those with the commonest number of columns, the one nearest to the mean of all once they have been
-    matched to the last of them. Columns of a draw beyond those matched are left out, and a draw with fewer has zeros.
+    The typical draw is, among those with the commonest number of columns, the one nearest to the mean of all once they
+    have been matched to the last of them. Columns of a draw beyond those matched are left out, and a draw with fewer
+    has zeros.
     """
     sizes = np.array([state.num_features for state in states])
     commonest = np.bincount(sizes).argmax()
@@ -128,11 +129,13 @@ def summarise(
     num_left_out = sum(state.num_features for state in states) - sum(min(s.num_features, Z.shape[2]) for s in states)
     if num_left_out:
         notes.append(
-            f"{num_left_out / len(states):.2g} populations a draw were not matched with any of the typical draw's and are "
-            "left out"
+            f"{num_left_out / len(states):.2g} populations a draw were not matched with any of the typical draw's "
+            "and are left out"
         )
     shares = np.stack([F[:, group].sum(axis=1) for group in groups], axis=1) if groups else F[:, :0]
-    carried = np.stack([probability[:, group].mean(axis=1) for group in groups], axis=1) if groups else probability[:, :0]
+    carried = (
+        np.stack([probability[:, group].mean(axis=1) for group in groups], axis=1) if groups else probability[:, :0]
+    )
     by_share = np.argsort(-shares.mean(axis=(0, 2))) if groups else np.zeros(0, dtype=int)
     shares, carried = shares[:, by_share], carried[:, by_share]
     populations = np.arange(1, shares.shape[1] + 1)
@@ -180,7 +183,8 @@ def _group(allocation: NDArray[np.bool_], F: Floats, min_prevalence: float, note
     if rare:
         share = mean[rare].sum(axis=0).max(initial=0.0)
         notes.append(
-            f"{_many(len(rare))} below {min_prevalence:.1%} of every sample left out; together at most {share:.1%} of a sample"
+            f"{_many(len(rare))} below {min_prevalence:.1%} of every sample left out; "
+            f"together at most {share:.1%} of a sample"
         )
     merged = [group for group in groups.values() if len(group) > 1]
     if merged:

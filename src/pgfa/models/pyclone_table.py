@@ -56,7 +56,8 @@ class _Source(NamedTuple):
 def read_counts(table: Any) -> Counts:
     """Counts from a pandas table or the path of a TSV file.
 
-    Mutations and samples are numbered in order of their first appearance. A mutation without a row for some sample is kept.
+    Mutations and samples are numbered in order of their first appearance. A mutation without a row for some sample is
+    kept.
 
     Raises
     ------
@@ -102,7 +103,7 @@ def _read_file(path: Path) -> _Source:
             problems.append((i, f"{len(cells)} fields, expected {len(header)} separated by tabs"))
             cells = (cells + [""] * len(header))[: len(header)]
         rows.append([cell.strip() for cell in cells])
-    columns = {cell: [row[j] for row in rows] for j, cell in enumerate(header)}
+    columns: dict[str, Sequence[Any]] = {cell: [row[j] for row in rows] for j, cell in enumerate(header)}
     if problems:
         raise ValueError(_describe(name, problems, lambda i: f"line {i + 2}"))
     return _Source(name, columns, len(rows), lambda i: f"line {i + 2}", [])
@@ -139,17 +140,18 @@ def _numbers(
     source: _Source, name: str, expected: str, is_right: Callable[[NDArray[np.float64]], NDArray[np.bool_]]
 ) -> NDArray[np.float64]:
     cells = source.columns[name]
-    known: dict[tuple[type, Any], float] = {}
+    known: dict[str, float] = {}
     values = np.empty(len(cells))
     for i, cell in enumerate(cells):
-        key = (type(cell), cell)
-        if key not in known:
-            known[key] = _number(cell)
-        values[i] = known[key]
+        # Counts repeat, and text is slow to read.
+        if isinstance(cell, str):
+            values[i] = known[cell] if cell in known else known.setdefault(cell, _number(cell))
+        else:
+            values[i] = _number(cell)
     with np.errstate(invalid="ignore"):
         wrong = np.isnan(values) | ~is_right(values)
-    for i in np.flatnonzero(wrong):
-        source.problems.append((int(i), f"column {name}: expected {expected}, got {cells[i]!r}"))
+    for i in np.flatnonzero(wrong).tolist():
+        source.problems.append((i, f"column {name}: expected {expected}, got {cells[i]!r}"))
     return np.where(wrong, np.nan, values)
 
 
@@ -162,22 +164,17 @@ def _whole(source: _Source, name: str, at_least: int) -> NDArray[np.float64]:
     )
 
 
-def _is_missing(cell: Any) -> bool:
-    if cell is None or type(cell).__name__ in ("NAType", "NaTType"):
-        return True
-    return bool(cell == "" or cell != cell)
-
-
 def _identifiers(source: _Source, name: str) -> tuple[list[Any], NDArray[np.int64]]:
     """The distinct ids in order of appearance, and for each row the number of its id."""
     numbers: dict[Any, int] = {}
     codes = np.empty(source.num_rows, dtype=np.int64)
     for i, cell in enumerate(source.columns[name]):
-        if _is_missing(cell):
-            source.problems.append((i, f"column {name}: expected an identifier, got {cell!r}"))
-            codes[i] = -1
+        plain = cell.item() if isinstance(cell, np.generic) else cell
+        if isinstance(plain, (str, int, float)) and plain != "" and plain == plain:
+            codes[i] = numbers.setdefault(plain, len(numbers))
         else:
-            codes[i] = numbers.setdefault(cell, len(numbers))
+            source.problems.append((i, f"column {name}: expected an identifier (text or a number), got {cell!r}"))
+            codes[i] = -1
     return list(numbers), codes
 
 
@@ -201,13 +198,11 @@ def _check(source: _Source) -> Counts:
     if error_rate is None:
         error_rate = _numbers(source, "error_rate", "a number above 0 and below 0.5", lambda x: (x > 0.0) & (x < 0.5))
 
-    for i in np.flatnonzero(major < minor):
+    for i in np.flatnonzero(major < minor).tolist():
+        source.problems.append((i, f"column major_cn: expected at least minor_cn ({minor[i]:g}), got {major[i]:g}"))
+    for i in np.flatnonzero((major + minor == 0) & (ref + alt > 0)).tolist():
         source.problems.append(
-            (int(i), f"column major_cn: expected at least minor_cn ({minor[i]:g}), got {source.columns['major_cn'][i]!r}")
-        )
-    for i in np.flatnonzero((major + minor == 0) & (ref + alt > 0)):
-        source.problems.append(
-            (int(i), f"column major_cn: total copy number 0, yet {ref[i] + alt[i]:g} reads; expected at least one copy")
+            (i, f"column major_cn: total copy number 0, yet {ref[i] + alt[i]:g} reads; expected at least one copy")
         )
     first_row: dict[tuple[int, int], int] = {}
     for i, pair in enumerate(zip(mutation.tolist(), sample.tolist(), strict=True)):
@@ -224,9 +219,18 @@ def _check(source: _Source) -> Counts:
         raise ValueError(_describe(source.name, source.problems, source.place))
 
     order = np.lexsort((sample, mutation))
-    whole = [column.astype(np.int64)[order] for column in (ref, alt, major, minor, normal)]
     return Counts(
-        mutation_ids, sample_ids, mutation[order], sample[order], *whole, tumour_content[order], error_rate[order]
+        mutation_ids,
+        sample_ids,
+        mutation[order],
+        sample[order],
+        ref[order].astype(np.int64),
+        alt[order].astype(np.int64),
+        major[order].astype(np.int64),
+        minor[order].astype(np.int64),
+        normal[order].astype(np.int64),
+        tumour_content[order],
+        error_rate[order],
     )
 
 

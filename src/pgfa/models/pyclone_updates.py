@@ -1,9 +1,9 @@
 """Moves of the unnormalised prevalences V.
 
-Given Z the samples are independent, so every move is proposed and accepted one sample at a time. Within a sample only the
-shares F = V / sum(V) reach the likelihood, and populations that carry the same mutations reach it through their sum alone.
-Moves therefore act on the sums of such groups; how a group divides its sum, and the sum of the sample, are independent of the
-data and drawn exactly at the end (`redraw`).
+Given Z the samples are independent, so every move is proposed and accepted one sample at a time. Within a sample only
+the shares F = V / sum(V) reach the likelihood, and populations that carry the same mutations reach it through their
+sum alone. Moves therefore act on the sums of such groups; how a group divides its sum, and the sum of the sample, are
+independent of the data and drawn exactly at the end (`redraw`).
 
 The moves of one sample, on u = log V of its groups:
 
@@ -12,8 +12,8 @@ The moves of one sample, on u = log V of its groups:
 - *exchange*: how two groups divide what they have together, by slice sampling;
 - *permutation*: the values of the sample in random order;
 - *multiple-try*: the best of several random walks on all groups, balanced by as many from there;
-- *langevin*: a step along the gradient, with noise shaped by the Fisher information, both at the present point (simplified
-  manifold Langevin); neither correlated groups nor shares near zero are hard for it;
+- *langevin*: a step along the gradient, with noise shaped by the Fisher information, both at the present point
+  (simplified manifold Langevin); neither correlated groups nor shares near zero are hard for it;
 - *copies*: a share is multiplied by what it would take to explain the same reads with another number of mutant copies.
 """
 
@@ -102,7 +102,7 @@ TARGETS = {"single": 0.44, "block": 0.3, "multiple-try": 0.4, "langevin": 0.6}
 
 
 class Point(NamedTuple):
-    """Where a sample stands: u = log V and V of its groups, prevalences of its lanes, and what shapes Langevin proposals.
+    """Where a sample stands: u = log V and V of its groups, prevalences of its lanes, what shapes Langevin proposals.
 
     `value[0]` is its log density.
     """
@@ -185,7 +185,7 @@ def make_point(target: Target) -> Point:
 
 @compiled(allocates=False)
 def _gather(target, Z, V, m, v):  # type: ignore[no-untyped-def]
-    """Put populations with the same mutations in sample m together and add up what they have; returns how many groups."""
+    """Put populations with the same mutations in sample m together and add up V; returns how many groups."""
     layout, z, group = target.layout, target.z, target.group
     begin = layout.sample_start[m]
     num_lanes = layout.sample_start[m + 1] - begin
@@ -275,10 +275,10 @@ def evaluate(target, m, point):  # type: ignore[no-untyped-def]
 
 @compiled(allocates=False)
 def _is_sane(u):  # type: ignore[no-untyped-def]
+    is_sane = True
     for k in range(u.size):
-        if not _LOWEST_LOG < u[k] < -_LOWEST_LOG:
-            return False
-    return True
+        is_sane = is_sane and _LOWEST_LOG < u[k] < -_LOWEST_LOG
+    return is_sane
 
 
 @compiled(allocates=False)
@@ -347,8 +347,10 @@ def _move_permutation(kind, target, m, point, proposal, reserve, rng):  # type: 
 
 @implements(move_sample, Copies, allocates=False)
 def _move_copies(kind, target, m, point, proposal, reserve, rng):  # type: ignore[no-untyped-def]
-    """Where few mutations tell of a group, its share is known only up to the genotype: with twice the copies half of it does as
-    well, and nothing in between. What it gains is another's loss, or everyone's in proportion.
+    """Multiply a share by a ratio of copies. What it gains is another's loss, or everyone's in proportion.
+
+    Where few mutations tell of a group, its share is known only up to the genotype: with twice the copies half of it
+    does as well, and nothing in between.
     """
     evaluate(target, m, point)
     count = point.u.size
@@ -391,7 +393,7 @@ def _log_sum(a, b):  # type: ignore[no-untyped-def]
 
 @implements(move_sample, MultipleTry, allocates=False)
 def _move_multiple_try(kind, target, m, point, proposal, reserve, rng):  # type: ignore[no-untyped-def]
-    """Draw several, choose one by its density, and weigh them against as many drawn from it, the present point included."""
+    """Draw several, choose one by its density, and weigh them against as many from there, the present one included."""
     evaluate(target, m, point)
     accepted = 0
     for _ in range(kind.repeats):
@@ -421,25 +423,25 @@ def _move_multiple_try(kind, target, m, point, proposal, reserve, rng):  # type:
 
 
 @compiled(liberty="arithmetic", allocates=False)
-def _divide(target, m, point, k, l, whole, total, x, phi):  # type: ignore[no-untyped-def]
-    """Log density where group k has x of what it and l have together; prevalences go to phi."""
+def _divide(target, m, point, k, h, whole, total, x, phi):  # type: ignore[no-untyped-def]
+    """Log density where group k has x of what it and h have together; prevalences go to phi."""
     if not SMALLEST < x < whole - SMALLEST:
         return -np.inf
     step = (x - point.v[k]) / total
     num_lanes = target.layout.sample_start[m + 1] - target.layout.sample_start[m]
     for i in range(num_lanes):
-        phi[i] = point.phi[i] + step * (target.z[k, i] - target.z[l, i])
+        phi[i] = point.phi[i] + step * (target.z[k, i] - target.z[h, i])
     log_lik = sample_log_likelihood(target.layout, target.density, m, phi, target.scratch)
-    return target.power * log_lik + (target.shape[k] - 1.0) * np.log(x) + (target.shape[l] - 1.0) * np.log(whole - x)
+    return target.power * log_lik + (target.shape[k] - 1.0) * np.log(x) + (target.shape[h] - 1.0) * np.log(whole - x)
 
 
 @compiled(liberty="arithmetic", allocates=False)
-def _first_width(target, m, k, l, whole, total):  # type: ignore[no-untyped-def]
-    """Width of the first interval of the slice: a few standard deviations by the data and Z alone, not by where V is."""
+def _first_width(target, m, k, h, whole, total):  # type: ignore[no-untyped-def]
+    """Width of the first interval of the slice: a few standard deviations by data and Z, not by where V is."""
     begin = target.layout.sample_start[m]
     information = 0.0
     for i in range(target.layout.sample_start[m + 1] - begin):
-        information += abs(target.z[k, i] - target.z[l, i]) * target.information[begin + i]
+        information += abs(target.z[k, i] - target.z[h, i]) * target.information[begin + i]
     information *= target.power
     return min(whole, 3.0 * total / np.sqrt(information)) if information > 0.0 else whole
 
@@ -460,17 +462,17 @@ def _move_exchange(kind, target, m, point, proposal, reserve, rng):  # type: ign
     for _ in range(kind.repeats):
         shuffle(target.order, count, rng)
         for j in range(num_pairs):
-            k, l = target.order[j], target.order[(j + 1) % count]
+            k, h = target.order[j], target.order[(j + 1) % count]
             x = point.v[k]
-            whole = x + point.v[l]
-            width = _first_width(target, m, k, l, whole, total)
-            level = _divide(target, m, point, k, l, whole, total, x, phi) - rng.standard_exponential()
+            whole = x + point.v[h]
+            width = _first_width(target, m, k, h, whole, total)
+            level = _divide(target, m, point, k, h, whole, total, x, phi) - rng.standard_exponential()
             low = x - rng.random() * width
             high = low + width
-            while low > 0.0 and _divide(target, m, point, k, l, whole, total, low, phi) > level:
+            while low > 0.0 and _divide(target, m, point, k, h, whole, total, low, phi) > level:
                 low -= width
                 evaluations += 1
-            while high < whole and _divide(target, m, point, k, l, whole, total, high, phi) > level:
+            while high < whole and _divide(target, m, point, k, h, whole, total, high, phi) > level:
                 high += width
                 evaluations += 1
             low, high = max(low, 0.0), min(high, whole)
@@ -478,10 +480,10 @@ def _move_exchange(kind, target, m, point, proposal, reserve, rng):  # type: ign
             for _ in range(200):
                 y = low + rng.random() * (high - low)
                 evaluations += 1
-                if _divide(target, m, point, k, l, whole, total, y, phi) > level:
+                if _divide(target, m, point, k, h, whole, total, y, phi) > level:
                     _copy(phi, point.phi)
                     point.v[k] = y
-                    point.v[l] = whole - y
+                    point.v[h] = whole - y
                     break
                 if y < x:
                     low = y
@@ -497,8 +499,8 @@ def _move_exchange(kind, target, m, point, proposal, reserve, rng):  # type: ign
 def shape_proposals(target, m, point):  # type: ignore[no-untyped-def]
     """Set V, prevalences, log density, its gradient in u, the Cholesky factor of the metric, and the drift of a point.
 
-    With J = diag(F) - F F' the derivative of the shares in u, the metric is J' Z' diag(information) Z J from the likelihood
-    plus the shapes of the Gamma priors, which are their expected curvatures.
+    With J = diag(F) - F F' the derivative of the shares in u, the metric is J' Z' diag(information) Z J from the
+    likelihood plus the shapes of the Gamma priors, which are their expected curvatures.
     """
     _predict(target, m, point)
     log_lik = sample_slopes(target.layout, target.density, m, point.phi, target.scratch)
@@ -521,23 +523,23 @@ def shape_proposals(target, m, point):  # type: ignore[no-untyped-def]
         products[k] = 0.0
         mean_score += F[k] * value
     for k in range(count):
-        for l in range(k + 1):
+        for h in range(k + 1):
             value = 0.0
             for i in range(num_lanes):
-                value += z[k, i] * z[l, i] * information[i]
-            metric[k, l] = value
-            products[k] += value * F[l]
-            if l < k:
-                products[l] += value * F[k]
+                value += z[k, i] * z[h, i] * information[i]
+            metric[k, h] = value
+            products[k] += value * F[h]
+            if h < k:
+                products[h] += value * F[k]
     mean_product = 0.0
     for k in range(count):
         mean_product += F[k] * products[k]
     for k in range(count):
         point.gradient[k] = target.power * F[k] * (by_share[k] - mean_score)
         point.gradient[k] += target.shape[k] - target.rate * point.v[k]
-        for l in range(k + 1):
-            curvature = metric[k, l] - products[k] - products[l] + mean_product
-            point.factor[k, l] = target.power * F[k] * F[l] * curvature
+        for h in range(k + 1):
+            curvature = metric[k, h] - products[k] - products[h] + mean_product
+            point.factor[k, h] = target.power * F[k] * F[h] * curvature
         point.factor[k, k] += target.shape[k]
     _factorise(point.factor, count)
     _solve(point.factor, point.gradient, point.drift)
@@ -680,7 +682,7 @@ def total_log_likelihood(layout, density, Z, F, scratch, phi):  # type: ignore[n
 
 @compiled
 def reference_information(layout, num_samples):  # type: ignore[no-untyped-def]
-    """Binomial Fisher information of each lane at its own best prevalence, found on a grid: a function of the data alone."""
+    """Binomial Fisher information of each lane at its own best prevalence on a grid: a function of the data alone."""
     density = Density(False, 1.0)
     size = layout.row.size
     best = np.full(size, -np.inf)

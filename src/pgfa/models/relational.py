@@ -13,10 +13,10 @@ from pgfa import checks
 from pgfa.adaptation import StepSize
 from pgfa.densities import log_gamma, log_normal
 from pgfa.link_prediction import LinkPrediction
+from pgfa.models import relational_singletons  # noqa: F401  (adds births and deaths to the row view)
 from pgfa.models.base import Model, Parameters
 from pgfa.models.edges import adjacency_from_edges, edges_of_graph
 from pgfa.models.network import dense, make_network
-from pgfa.models import relational_singletons  # noqa: F401  (adds births and deaths to the row view)
 from pgfa.models.relational_rows import LinkRows, link_rows
 from pgfa.models.relational_weights import move_weights, sum_of_log_likelihoods
 from pgfa.priors.base import Prior
@@ -30,14 +30,14 @@ _PASSES = 3
 class Relational(Model):
     """Latent feature relational model (LFRM) of a network, directed or not, with missing links.
 
-    Nodes i and j are linked with probability ``1 / (1 + exp(-s_ij))``, where ``s_ij = bias + sum_kl z_ik v_kl z_jl``. The
-    weights v_kl are Normal(0, tau), given by mean and precision, and tau has a Gamma prior.
+    Nodes i and j are linked with probability ``1 / (1 + exp(-s_ij))``, where ``s_ij = bias + sum_kl z_ik v_kl z_jl``.
+    The weights v_kl are Normal(0, tau), given by mean and precision, and tau has a Gamma prior.
 
     Parameters
     ----------
     X
-        Square matrix of 0, 1 and NaN for unknown, an array or a pandas table whose rows and columns carry the same labels:
-        entry (i, j) says whether there is a link from i to j.
+        Square matrix of 0, 1 and NaN for unknown, an array or a pandas table whose rows and columns carry the same
+        labels: entry (i, j) says whether there is a link from i to j.
     symmetric
         Whether links have no direction. Then ``v_kl = v_lk`` and every pair of nodes counts once; X must be symmetric.
     self_links
@@ -115,7 +115,7 @@ class Relational(Model):
         ----------
         edges
             A pandas table with the columns source, target and, if you like, value; or rows ``(source, target)`` or
-            ``(source, target, value)``. The value is 1 for a link, 0 for none and NaN for unknown; 1 where it is left out.
+            ``(source, target, value)``. The value is 1 for a link, 0 for none and NaN for unknown; without it, 1.
         symmetric, self_links, bias
             As for `Relational`. An edge from a node to itself is refused unless `self_links`.
         nodes
@@ -194,7 +194,7 @@ class Relational(Model):
 
     @property
     def observed(self) -> NDArray[np.bool_]:
-        """Which entries of the matrix enter the likelihood; for a symmetric network both (i, j) and (j, i) are marked."""
+        """Which entries enter the likelihood; of a symmetric network both (i, j) and (j, i) are marked."""
         return ~np.isnan(self.X)
 
     @property
@@ -309,7 +309,9 @@ class Relational(Model):
             np.fill_diagonal(probability, np.nan)
         return LinkPrediction(probability, self.X, self.symmetric, self.row_labels)
 
-    def sample_data(self, Z: NDArray[np.uint8], parameters: Parameters, rng: np.random.Generator) -> NDArray[np.float64]:
+    def sample_data(
+        self, Z: NDArray[np.uint8], parameters: Parameters, rng: np.random.Generator
+    ) -> NDArray[np.float64]:
         """Draw a complete network; its diagonal is NaN where it does not count."""
         probability = self.link_probability(State(Z=Z, parameters=parameters))
         X = (rng.random(probability.shape) < probability).astype(float)
@@ -327,20 +329,26 @@ class Relational(Model):
         return {name: getattr(self, name) for name in names}
 
     def coords(self) -> dict[str, list[Any]]:
-        return {} if self.row_labels is None else {"row": self.row_labels, "column": self.row_labels}
+        if self.row_labels is None:
+            return {}
+        # An axis is labelled with numbers or text; tuples, which name the nodes of many a graph, would make a table.
+        is_plain = all(isinstance(label, (str, int, float)) for label in self.row_labels)
+        labels = list(self.row_labels) if is_plain else [str(label) for label in self.row_labels]
+        return {"row": labels, "column": labels}
 
     def observed_data(self) -> dict[str, tuple[tuple[str, ...], NDArray[Any]]]:
         return {"X": (("row", "column"), self.X)}
 
     def describe(self) -> tuple[dict[str, Any], dict[str, NDArray[Any]]]:
-        return {**self._settings(), "row_labels": self.row_labels}, {"X": self.X}
+        labels = None if self.row_labels is None else [_to_words(label) for label in self.row_labels]
+        return {**self._settings(), "row_labels": labels}, {"X": self.X}
 
     @classmethod
     def from_description(cls, words: dict[str, Any], arrays: dict[str, NDArray[Any]]) -> Relational:
         options = dict(words)
         row_labels = options.pop("row_labels")
         model = cls(arrays["X"], **options)
-        model.row_labels = row_labels
+        model.row_labels = None if row_labels is None else [_from_words(label) for label in row_labels]
         return model
 
 
@@ -378,6 +386,18 @@ def simulate_relational(
     if template.symmetric:
         data[j, i] = np.nan
     return Simulation(data, complete, State(Z, concentration, parameters), template.with_data(data))
+
+
+def _to_words(label: Any) -> Any:
+    """A label that survives being written as JSON; what is neither number, text nor a tuple of such turns to text."""
+    if isinstance(label, tuple):
+        return [_to_words(part) for part in label]
+    plain = label.item() if isinstance(label, np.generic) else label
+    return plain if isinstance(plain, (str, int, float)) else str(plain)
+
+
+def _from_words(label: Any) -> Hashable:
+    return tuple(_from_words(part) for part in label) if isinstance(label, list) else label
 
 
 def _labels_of(X: Any) -> list[Hashable] | None:

@@ -1,18 +1,18 @@
 """Row view of the latent feature relational model.
 
-Node n with features z has the scores ``bias + sum_k z_k a_k`` with the other nodes, where a_k depends on the other node's
-features alone: ``a_k = sum_l v_kl z_jl`` for the link from n to j and ``sum_l v_lk z_jl`` for the link from j to n. Its
-log likelihood is the sum of ``x s - log(1 + e^s)`` over its known links.
+Node n with features z has the scores ``bias + sum_k z_k a_k`` with the other nodes, where a_k depends on the other
+node's features alone: ``a_k = sum_l v_kl z_jl`` for the link from n to j and ``sum_l v_lk z_jl`` for the link from j to
+n. Its log likelihood is the sum of ``x s - log(1 + e^s)`` over its known links.
 
 - The first part is linear in z: one number ``pull[k]`` for each feature.
 - For the second, a particle carries ``e^s`` for every cell, a cell being a group of nodes with equal features and a
-  direction. A flip multiplies it by ``e^(a_k)`` or ``e^(-a_k)``, which are tabulated. To evaluate a flip is to multiply
-  factors ``1 + e^s e^(a_k)``; exponents are taken out of every eighth product, so that one logarithm does for all cells.
+  direction. A flip multiplies it by ``e^(a_k)`` or ``e^(-a_k)``, both tabulated. To evaluate a flip is to multiply
+  factors ``1 + e^s e^(a_k)``; exponents are taken out after every eight, so that one logarithm does for all cells.
 - A node that shares its features with many others shares its cells with them. Cells then have weights, hence a
   logarithm each, which pays where there are several nodes to a group. Otherwise every node is its own group.
 - Cells without a known link have ``e^s = 0`` and so a factor 1.
 - Where scores could grow so large that e^s over- or underflows, particles carry the scores themselves.
-- The link of n with itself has the score ``bias + z' V z``: particles also carry ``sum_l z_l (v_kl + v_lk)`` for each k.
+- The link of n with itself has the score ``bias + z' V z``: particles also carry ``sum_l z_l (v_kl + v_lk)``, all k.
 """
 
 from __future__ import annotations

@@ -5,8 +5,8 @@ groups. A weight v_kl touches only the cells of the owners of k with the owners 
 
 Given everything else, the log density of one weight is concave and smooth. A proposal is drawn from the Normal
 distribution that matches its slope and curvature at the present value (a Newton step plus noise of the right size), and
-accepted by Metropolis and Hastings. No scale needs tuning, weights that no data touch are drawn from their prior, and the
-power of the likelihood simply multiplies slope and curvature.
+accepted by Metropolis and Hastings. No scale needs tuning, weights that no data touch are drawn from their prior, and
+the power of the likelihood simply multiplies slope and curvature.
 """
 
 from __future__ import annotations
@@ -118,8 +118,8 @@ def _link(score, count, probability, softplus):  # type: ignore[no-untyped-def]
 def count_links(network, Z, symmetric, links):  # type: ignore[no-untyped-def]
     """For each weight, in how many scores of linked pairs it counts; returns the number of linked pairs.
 
-    In a symmetric network an off-diagonal weight counts twice where both nodes own both features; the sum stands above the
-    diagonal.
+    In a symmetric network an off-diagonal weight counts twice where both nodes own both features; the sum stands above
+    the diagonal.
     """
     num_nodes, num_features = Z.shape
     owned = np.empty((num_nodes, num_features), dtype=np.int64)
@@ -190,7 +190,7 @@ def _slope_and_curvature(known, probability, index, times, count):  # type: igno
 
 @compiled(liberty="arithmetic", allocates=False)
 def _evaluate(cells, index, times, count, step, new):  # type: ignore[no-untyped-def]
-    """The same, and the change of the sum of log(1 + e^score), after a step; what the cells would hold goes to `new`."""
+    """The same after a step, and the change of the sum of log(1 + e^score); `new` gets what the cells would hold."""
     for c in range(count):
         new[0, c] = cells.score[index[c]] + step * times[c]
     _link(new[0], count, new[1], new[2])
@@ -244,9 +244,9 @@ def _move(cells, index, times, count, value, links, mean, precision, power, new,
 
 
 @compiled
-def _move_all(
+def _move_all(  # type: ignore[no-untyped-def]
     cells, V, tau, bias, links, num_links, power, symmetric, has_bias, bias_mean, bias_precision, passes, rng
-):  # type: ignore[no-untyped-def]
+):
     num_features = V.shape[0]
     index = np.empty(cells.known.size, dtype=np.int64)
     times = np.ones(cells.known.size)

@@ -4,8 +4,22 @@ from pgfa.samplers.base import RowSampler
 from pgfa.samplers.column_block import ColumnBlock
 from pgfa.samplers.discrete_particle_filter import DiscreteParticleFilter
 from pgfa.samplers.gibbs import Gibbs
+from pgfa.samplers.hamming_ball import HammingBall
+from pgfa.samplers.locally_balanced import LocallyBalanced
+from pgfa.samplers.metropolis_flips import MetropolisFlips
 from pgfa.samplers.mixture import Mixture
 from pgfa.samplers.particle_gibbs import ParticleGibbs
 from pgfa.samplers.row_gibbs import RowGibbs
 
-__all__ = ["ColumnBlock", "DiscreteParticleFilter", "Gibbs", "Mixture", "ParticleGibbs", "RowGibbs", "RowSampler"]
+__all__ = [
+    "ColumnBlock",
+    "DiscreteParticleFilter",
+    "Gibbs",
+    "HammingBall",
+    "LocallyBalanced",
+    "MetropolisFlips",
+    "Mixture",
+    "ParticleGibbs",
+    "RowGibbs",
+    "RowSampler",
+]

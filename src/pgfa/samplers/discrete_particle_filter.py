@@ -11,6 +11,13 @@ from numpy.typing import NDArray
 from pgfa import checks
 from pgfa._compile import implements
 from pgfa.rows import RowView, flipped, spawn, start
+from pgfa.samplers.ancestors import (
+    Completions,
+    draw_ancestor,
+    make_completions,
+    spawn_completions,
+    start_completions,
+)
 from pgfa.samplers.base import RowSampler, draw_index, exponentiate, update_row
 from pgfa.samplers.particles import run_filter, trace_path, update_row_by_particles
 from pgfa.samplers.test_paths import check_test_path, code_of
@@ -35,6 +42,9 @@ class DiscreteParticleFilter(RowSampler):
     test_path
         What a particle assumes of columns not decided yet: ``"zeros"``, ``"ones"``, ``"random"``, ``"unconditional"``,
         and in warm-up only ``"conditional"`` and ``"two-stage"`` (zeros take their place after it).
+    ancestor_sampling
+        After each thinning draw anew which survivor the rest of the present row continues. The update stays exact, and
+        the columns that come first move more often; it costs about twice as much.
 
     Notes
     -----
@@ -56,11 +66,13 @@ class DiscreteParticleFilter(RowSampler):
     num_particles: int = 20
     annealing_power: float = 1.0
     test_path: str = "zeros"
+    ancestor_sampling: bool = False
 
     def __post_init__(self) -> None:
         checks.whole("num_particles", self.num_particles, at_least=2)
         checks.non_negative("annealing_power", self.annealing_power)
         check_test_path(self.test_path)
+        checks.flag("ancestor_sampling", self.ancestor_sampling)
 
     def make_kernel(self, rows: RowView, num_columns: int, *, warmup: bool = False) -> DiscreteKernel:
         # Rounding in the systematic grid can let one particle more survive, and the present row yet another.
@@ -71,6 +83,7 @@ class DiscreteParticleFilter(RowSampler):
             test_path_code=code_of(self.test_path, warmup=warmup),
             block=rows.make_block(capacity),
             next_block=rows.make_block(capacity),
+            completions=make_completions(rows, capacity if self.ancestor_sampling else 0),
             log_lik=np.empty(capacity),
             log_weight=np.empty(capacity),
             child_log_lik=np.empty(2 * capacity),
@@ -93,6 +106,7 @@ class DiscreteKernel(NamedTuple):
     test_path_code: int
     block: NDArray[np.float64]
     next_block: NDArray[np.float64]
+    completions: Completions
     log_lik: NDArray[np.float64]
     log_weight: NDArray[np.float64]
     child_log_lik: NDArray[np.float64]
@@ -118,6 +132,9 @@ def _run_filter(kernel, rows, n, z, log_odds, columns, num_columns, power, condi
 
     count = 1
     kept = 0 if conditional else -1
+    completes = conditional and kernel.completions.log_lik.size > 0
+    if completes:
+        start_completions(kernel.completions, rows, n, z, columns, num_columns, kernel.present, kernel.test_path)
     log_lik[0] = start(rows, n, z, block)
     log_weight[0] = 0.0
     previous_power = 0.0
@@ -164,6 +181,13 @@ def _run_filter(kernel, rows, n, z, log_odds, columns, num_columns, power, condi
                 kernel.history[t, j] = 2 * parents[j] + (test_bit ^ flips[j])
             spawn(rows, n, k, sign, block, parents, flips, survivors, next_block)
             block, next_block = next_block, block
+            if completes:
+                spawn_completions(
+                    kernel.completions, rows, n, k, t, kernel.present[t], test_bit, parents, flips, count, survivors
+                )
+                kept = draw_ancestor(
+                    kernel.completions, t + 1, log_weight, log_lik, survivors, present_power, power, kernel.weights, rng
+                )
             count = survivors
         previous_power = present_power
     trace_path(kernel.history, num_columns, 0, kernel.path)

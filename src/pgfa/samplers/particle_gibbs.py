@@ -11,6 +11,13 @@ from numpy.typing import NDArray
 from pgfa import checks
 from pgfa._compile import compiled, implements
 from pgfa.rows import RowView, flipped, spawn, start
+from pgfa.samplers.ancestors import (
+    Completions,
+    draw_ancestor,
+    make_completions,
+    spawn_completions,
+    start_completions,
+)
 from pgfa.samplers.base import RowSampler, draw_index, exponentiate, update_row
 from pgfa.samplers.particles import run_filter, trace_path, update_row_by_particles
 from pgfa.samplers.test_paths import check_test_path, code_of
@@ -36,6 +43,10 @@ class ParticleGibbs(RowSampler):
     test_path
         What a particle assumes of columns not decided yet: ``"zeros"``, ``"ones"``, ``"random"``, ``"unconditional"``,
         and in warm-up only ``"conditional"`` and ``"two-stage"`` (zeros take their place after it).
+    ancestor_sampling
+        Whenever particles are resampled, draw anew which of them the rest of the present row continues. The update
+        stays exact, and the columns that come first move more often; it costs about twice as much. With multinomial
+        resampling only.
 
     Examples
     --------
@@ -51,6 +62,7 @@ class ParticleGibbs(RowSampler):
     resample_threshold: float = 0.5
     resampling: str = "multinomial"
     test_path: str = "zeros"
+    ancestor_sampling: bool = False
 
     def __post_init__(self) -> None:
         checks.whole("num_particles", self.num_particles, at_least=2)
@@ -58,6 +70,8 @@ class ParticleGibbs(RowSampler):
         checks.unit_interval("resample_threshold", self.resample_threshold)
         checks.one_of("resampling", self.resampling, ("multinomial", "stratified"))
         check_test_path(self.test_path)
+        if checks.flag("ancestor_sampling", self.ancestor_sampling) and self.resampling != "multinomial":
+            raise ValueError('ancestor_sampling works with resampling="multinomial" only')
 
     def make_kernel(self, rows: RowView, num_columns: int, *, warmup: bool = False) -> ParticleGibbsKernel:
         return ParticleGibbsKernel(
@@ -68,6 +82,7 @@ class ParticleGibbs(RowSampler):
             test_path_code=code_of(self.test_path, warmup=warmup),
             block=rows.make_block(self.num_particles),
             next_block=rows.make_block(self.num_particles),
+            completions=make_completions(rows, self.num_particles if self.ancestor_sampling else 0),
             values=np.empty((8, self.num_particles)),
             parents=np.zeros(self.num_particles, dtype=np.int64),
             flips=np.zeros(self.num_particles, dtype=np.int64),
@@ -88,6 +103,7 @@ class ParticleGibbsKernel(NamedTuple):
     test_path_code: int
     block: NDArray[np.float64]
     next_block: NDArray[np.float64]
+    completions: Completions
     values: NDArray[np.float64]
     parents: NDArray[np.int64]
     flips: NDArray[np.int64]
@@ -151,6 +167,9 @@ def _run_filter(kernel, rows, n, z, log_odds, columns, num_columns, power, condi
     # All particles share the root, so the first column is evaluated once.
     count = 1
     kept = 0 if conditional else -1
+    completes = conditional and kernel.completions.log_lik.size > 0
+    if completes:
+        start_completions(kernel.completions, rows, n, z, columns, num_columns, kernel.present, test_path)
     log_lik[0] = start(rows, n, z, block)
     log_weight[0] = 0.0
     previous_power = 0.0
@@ -186,6 +205,10 @@ def _run_filter(kernel, rows, n, z, log_odds, columns, num_columns, power, condi
                     kept = _resample_stratified(weights, count, total, kept, rng, parents)
                 else:
                     kept = _resample_multinomial(weights, count, total, kept, rng, parents)
+                if completes:
+                    parents[kept] = draw_ancestor(
+                        kernel.completions, t, log_weight, log_lik, count, previous_power, power, weights, rng
+                    )
 
         for j in range(num_particles):
             p = parents[j]
@@ -196,6 +219,11 @@ def _run_filter(kernel, rows, n, z, log_odds, columns, num_columns, power, condi
             next_log_weight[j] = increment[p] + (0.0 if resampled else log_weight[p])
             kernel.history[t, j] = 2 * p + (flips[j] ^ test_path[t])
         if t + 1 < num_columns:
+            if completes:
+                spawn_completions(
+                    kernel.completions, rows, n, k, t, kernel.present[t], test_path[t], parents, flips, count,
+                    num_particles,
+                )  # fmt: skip
             spawn(rows, n, k, sign, block, parents, flips, num_particles, next_block)
             block, next_block = next_block, block
         log_lik, next_log_lik = next_log_lik, log_lik

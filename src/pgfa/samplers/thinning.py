@@ -7,26 +7,15 @@ import numpy as np
 from pgfa._compile import compiled
 from pgfa.vector_math import exp
 
-
-@compiled(liberty="arithmetic", allocates=False)
-def _count_from(log_weight, count, bound):  # type: ignore[no-untyped-def]
-    reached = 0
-    for i in range(count):
-        reached += 1 if log_weight[i] >= bound else 0
-    return reached
+#: How close together the bounds of the threshold must be before exponentials are taken.
+_WIDTH = 16.0
 
 
 @compiled(liberty="arithmetic", allocates=False)
-def find_threshold(log_weight, count, num_kept, weights):  # type: ignore[no-untyped-def]
-    """Solve sum_i min(1, c w_i) = num_kept for c, where more than num_kept weights are given.
+def _bracket(log_weight, count, num_kept):  # type: ignore[no-untyped-def]
+    """Bounds between which the num_kept-th largest weight lies, or a single value above it, at most `_WIDTH` apart.
 
-    Returns c and the logarithm of the unit of `weights`, which is set to exp(log_weight - unit), or to infinity where a
-    weight is certain to reach the threshold 1 / c.
-
-    Weights may differ by thousands of orders of magnitude, so the unit matters. The threshold lies above the
-    num_kept-th largest weight, and by no more than a factor `count`: bisection brackets that weight to a few units,
-    after which nothing that matters over- or underflows. Then, starting from c = num_kept / sum(w), the particles that
-    reach 1 are set aside and c is solved anew on the rest, until no more of them do.
+    Three bounds are tried in each pass: that is hardly dearer than one, and quarters the distance.
     """
     low = log_weight[0]
     high = log_weight[0]
@@ -34,32 +23,63 @@ def find_threshold(log_weight, count, num_kept, weights):  # type: ignore[no-unt
         low = min(low, log_weight[i])
         high = max(high, log_weight[i])
     high += 1.0
-    while high - low > 16.0:
-        middle = low + 0.5 * (high - low)
-        if _count_from(log_weight, count, middle) >= num_kept:
-            low = middle
+    while high - low > _WIDTH:
+        quarter = 0.25 * (high - low)
+        first, second, third = low + quarter, low + 2.0 * quarter, low + 3.0 * quarter
+        from_first = 0
+        from_second = 0
+        from_third = 0
+        for i in range(count):
+            from_first += 1 if log_weight[i] >= first else 0
+            from_second += 1 if log_weight[i] >= second else 0
+            from_third += 1 if log_weight[i] >= third else 0
+        if from_third >= num_kept:
+            low = third
+        elif from_second >= num_kept:
+            low, high = second, third
+        elif from_first >= num_kept:
+            low, high = first, second
         else:
-            high = middle
+            high = first
+    return low, high
 
-    certain = high + np.log(count)
+
+@compiled(liberty="arithmetic", allocates=False)
+def find_threshold(log_weight, count, num_kept, weights):  # type: ignore[no-untyped-def]
+    """Solve sum_i min(1, c w_i) = num_kept for c, where more than num_kept weights are given.
+
+    Returns c and the logarithm of the unit of `weights`, which is set to exp(log_weight - unit), cut off far above
+    the threshold 1 / c.
+
+    Weights may differ by thousands of orders of magnitude, so the unit matters. The threshold lies above the
+    num_kept-th largest weight, and by no more than a factor `count`: once that weight is bracketed to a few units,
+    nothing that matters over- or underflows. Newton's method does the rest: particles that reach 1 are set aside and c
+    is solved anew on the others. The sum is concave in c, so that from the second step on c only grows, and so does
+    the number of those set aside, until it does not.
+    """
+    low, high = _bracket(log_weight, count, num_kept)
+    heavy = 0
+    rest = 0.0
     for i in range(count):
         weights[i] = exp(min(log_weight[i] - low, 100.0))
-    for i in range(count):
-        weights[i] = np.inf if log_weight[i] >= certain else weights[i]
-    c = np.inf
-    num_heavy = -1
+        is_heavy = log_weight[i] >= high
+        heavy += 1 if is_heavy else 0
+        rest += 0.0 if is_heavy else weights[i]
+    c = (num_kept - heavy) / rest
+    is_first = True
     while True:
+        before = heavy
         heavy = 0
         rest = 0.0
         for i in range(count):
-            is_heavy = weights[i] == np.inf if num_heavy < 0 else c * weights[i] >= 1.0
+            is_heavy = c * weights[i] >= 1.0
             heavy += 1 if is_heavy else 0
             rest += 0.0 if is_heavy else weights[i]
         # Where num_kept reach 1 the others are below rounding error, and c is right as it stands.
-        if heavy <= num_heavy or heavy >= num_kept:
+        if heavy == before or (heavy < before and not is_first) or heavy >= num_kept:
             return c, low
-        num_heavy = heavy
-        c = (num_kept - num_heavy) / rest
+        is_first = False
+        c = (num_kept - heavy) / rest
 
 
 @compiled(allocates=False)
@@ -77,7 +97,7 @@ def thin(log_weight, count, num_kept, floor, kept, rng, weights, chosen, new_log
         Logarithm of the least threshold, relative to the total weight: particles far below it are given up even where
         there would be room. Minus infinity for none.
     chosen, new_log_weight
-        Numbers and log weights of the survivors; room for num_kept + 3 of them.
+        Numbers and log weights of the survivors; room for num_kept + 3 of them, one more than there can be.
 
     Returns
     -------
@@ -100,39 +120,29 @@ def thin(log_weight, count, num_kept, floor, kept, rng, weights, chosen, new_log
             for i in range(count):
                 weights[i] = exp(min(log_weight[i] - least, 100.0))
 
+    share_of_kept = c * weights[kept] if kept >= 0 and log_weight[kept] < light_log_weight else 0.0
+    cumulative = 0.0
+    for i in range(count):
+        cumulative += (c * weights[i]) * (log_weight[i] < light_log_weight)
+        weights[i] = cumulative
     offset = rng.random()
-    if kept >= 0 and c * weights[kept] < 1.0:
-        before = 0.0
-        for i in range(kept):
-            if c * weights[i] < 1.0:
-                before += c * weights[i]
-        offset = before + offset * c * weights[kept]
+    if share_of_kept > 0.0:
+        offset = weights[kept] - (1.0 - offset) * share_of_kept
         offset -= np.floor(offset)
 
-    capacity = chosen.size
+    # No branches, which nobody could predict: every particle is written, and the next one over it if it is to die.
+    last = chosen.size - 1
     survivors = 0
     kept_place = -1
-    cumulative = 0.0
-    grid = offset
+    before = 0
     for i in range(count):
-        share = c * weights[i]
-        if share >= 1.0:
-            survives = True
-            log_weight_if_so = log_weight[i]
-        else:
-            cumulative += share
-            survives = cumulative > grid
-            if survives:
-                grid += 1.0
-            log_weight_if_so = light_log_weight
-        if i == kept:
-            survives = True
-            kept_place = survivors
-        # Room is always left for the kept one, should rounding ever fill the memory.
-        if survives and (survivors < capacity - 1 or i == kept):
-            chosen[survivors] = i
-            new_log_weight[survivors] = log_weight_if_so
-            survivors += 1
+        is_heavy = log_weight[i] >= light_log_weight
+        reached = int(weights[i] - offset + 1.0)
+        chosen[survivors] = i
+        new_log_weight[survivors] = max(log_weight[i], light_log_weight)
+        kept_place = survivors if i == kept else kept_place
+        survivors = min(survivors + int(is_heavy | (reached > before) | (i == kept)), last)
+        before = reached
     if survivors == 0:  # without a kept one, rounding or the floor may have lost everything
         chosen[0] = 0
         for i in range(1, count):

@@ -1,0 +1,94 @@
+"""The floor under a sweep: its predictors and likelihoods alone, with nothing decided, drawn or weighed."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pandas as pd
+
+import pgfa
+from benchmarks.growth import time_features
+from benchmarks.settings import SETTINGS, simulate
+from benchmarks.suites import Result, median_milliseconds, suite
+from pgfa._compile import compiled
+from pgfa.rows import begin_row, flipped, spawn, start
+
+NUM_PARTICLES = 20
+#: A sweep may take this many times its bare arithmetic.
+ALLOWED = 2.5
+SAMPLERS: dict[str, Any] = {
+    "ParticleGibbs": pgfa.ParticleGibbs(NUM_PARTICLES),
+    "DiscreteParticleFilter": pgfa.DiscreteParticleFilter(NUM_PARTICLES),
+}
+
+
+@compiled
+def bare_sweep(rows, Z, block, next_block, parents, flips, log_lik, out):  # type: ignore[no-untyped-def]
+    """Evaluate and write as many particles as the filters do: 1, 2, 4, ... and then all of them, column by column."""
+    num_rows, num_columns = Z.shape
+    most = parents.size
+    total = 0.0
+    for n in range(num_rows):
+        begin_row(rows, n)
+        log_lik[0] = start(rows, n, Z[n], block)
+        count = 1
+        here, there = block, next_block
+        for k in range(num_columns):
+            sign = 1.0 - 2.0 * Z[n, k]
+            flipped(rows, n, k, sign, here, log_lik, count, out)
+            total += out[0]
+            children = min(2 * count, most)
+            if k + 1 < num_columns:
+                spawn(rows, n, k, sign, here, parents, flips, children, there)
+                here, there = there, here
+            count = children
+    return total
+
+
+def time_floor(truth: pgfa.Simulation, repeats: int) -> float:
+    """Milliseconds of the bare arithmetic of one sweep."""
+    Z, parameters = truth.state.Z.copy(), truth.state.parameters
+    rows: Any = truth.model.rows(Z, parameters)
+    # Child j of particle j; none is flipped, for only then do predictors stay those of the rows.
+    parents = np.arange(NUM_PARTICLES) // 2
+    flips = np.zeros(NUM_PARTICLES, dtype=np.int64)
+    blocks = rows.make_block(NUM_PARTICLES), rows.make_block(NUM_PARTICLES)
+    log_lik, out = np.zeros(NUM_PARTICLES), np.zeros(NUM_PARTICLES)
+
+    def work() -> None:
+        bare_sweep(rows, Z, *blocks, parents, flips, log_lik, out)
+
+    work()
+    return median_milliseconds(work, repeats)
+
+
+@suite("floor")
+def compare_with_floor(quick: bool) -> Result:
+    repeats = 5 if quick else 21
+    rows = []
+    for name in SETTINGS:
+        truth, prior = simulate(name, seed=1)
+        floor = time_floor(truth, repeats)
+        for label, sampler in SAMPLERS.items():
+            chain = pgfa.Chain(truth.model, prior, sampler, seed=1, state=truth.state, update="features")
+            sweep = time_features(chain, repeats)
+            rows.append(
+                {
+                    "data": name,
+                    "sampler": label,
+                    "sweep_ms": sweep,
+                    "floor_ms": floor,
+                    "ratio": sweep / floor,
+                    "met": sweep <= ALLOWED * floor,
+                }
+            )
+    return Result(
+        "Floor: a sweep beside its bare arithmetic",
+        pd.DataFrame(rows),
+        [
+            f"{NUM_PARTICLES} particles, annealing power 1, zeros; medians on one core. The floor evaluates and writes "
+            "the predictors of as many particles as the filter does, and neither weighs nor draws.",
+            f"Required: at most {ALLOWED} times the floor.",
+        ],
+    )

@@ -1,0 +1,85 @@
+"""How the time of a DPF sweep grows with the size of the problem: slopes on log axes."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from typing import Any
+
+import numpy as np
+import pandas as pd
+
+import pgfa
+from benchmarks.suites import Result, median_milliseconds, suite
+
+#: The size that is varied, the values it takes, and the steepest slope that is allowed.
+GROWTH: dict[str, tuple[tuple[float, ...], float | None]] = {
+    "rows": ((500, 1000, 2000, 4000, 8000), 1.1),
+    "features": ((10, 20, 40, 80), 1.1),
+    "dimensions": ((10, 30, 100, 300, 1000), None),
+    "particles": ((5, 10, 20, 40, 80), None),
+}
+USUAL = {"rows": 1000, "features": 20, "dimensions": 10, "particles": 20, "missing": 0.1}
+#: A thousand dimensions may cost so many times what ten do, where all is observed; holes, so many times what none do.
+DEARER_BY_DIMENSIONS, DEARER_BY_HOLES = 3.0, 2.0
+
+
+@suite("growth")
+def measure_growth(quick: bool) -> Result:
+    repeats = 3 if quick else 9
+    rows = []
+    for what, (values, steepest) in GROWTH.items():
+        complete = {"missing": 0.0} if what == "dimensions" else {}
+        times = [time_sweep(repeats, **(USUAL | complete | {what: value})) for value in values]
+        slope = slope_of(values, times)
+        dearer = times[-1] / times[0]
+        met = dearer <= DEARER_BY_DIMENSIONS if what == "dimensions" else steepest is None or slope <= steepest
+        rows.append(_row(what, values, times, slope, dearer, met))
+    shares = (0.0, 0.01, 0.1, 0.3, 0.6)
+    times = [time_sweep(repeats, **(USUAL | {"missing": share})) for share in shares]
+    rows.append(_row("missing", shares, times, float("nan"), max(times) / times[0], max(times) <= 2.0 * times[0]))
+    return Result(
+        "Growth: one DPF sweep on the linear Gaussian model",
+        pd.DataFrame(rows),
+        [
+            "Everything but what is varied: 1000 rows, 20 features, 10 dimensions, 20 particles, 10% missing (none "
+            "where the dimensions vary). Medians on one core, in milliseconds; the slope is that of a line through the "
+            "logarithms.",
+            f"Required: slopes of at most 1.1 in rows and features; {DEARER_BY_DIMENSIONS:.0f} times the time of 10 "
+            f"dimensions at 1000; {DEARER_BY_HOLES:.0f} times that of complete data with holes.",
+        ],
+    )
+
+
+def slope_of(sizes: Iterable[float], times: Iterable[float]) -> float:
+    """Slope of the regression line of log time on log size."""
+    return float(np.polyfit(np.log(list(sizes)), np.log(list(times)), 1)[0])
+
+
+def time_sweep(repeats: int, *, rows: int, features: int, dimensions: int, particles: int, missing: float) -> float:
+    """Milliseconds of one sweep from the truth."""
+    prior = pgfa.BetaBernoulli(int(features))
+    truth = pgfa.simulate(
+        "linear-gaussian", prior, rng=1, num_rows=int(rows), num_columns=int(dimensions), missing=missing
+    )
+    sampler = pgfa.DiscreteParticleFilter(int(particles))
+    return time_features(pgfa.Chain(truth.model, prior, sampler, seed=1, state=truth.state, update="features"), repeats)
+
+
+def time_features(chain: pgfa.Chain, repeats: int) -> float:
+    """Milliseconds of one iteration of a chain, after compilation."""
+    chain.step(2)
+    step: Callable[[], Any] = chain.step
+    return median_milliseconds(step, repeats)
+
+
+def _row(
+    what: str, values: Iterable[float], times: Iterable[float], slope: float, dearer: float, met: bool
+) -> dict[str, Any]:
+    return {
+        "against": what,
+        "values": " ".join(f"{value:g}" for value in values),
+        "milliseconds": " ".join(f"{time:.3g}" for time in times),
+        "slope": slope,
+        "last_to_first": dearer,
+        "met": met,
+    }
