@@ -254,6 +254,30 @@ def test_compiling_is_not_counted():
     assert clock.seconds == before
 
 
+def score_truth(name: str, metric: str):
+    experiment = load(name).at_scale("smoke")
+    truth = parts.simulate_data(experiment, 0)
+    model = parts.make_model(experiment, experiment.samplers[0], truth)
+    return parts.score_all(experiment, model, truth.state, truth)[metric], truth
+
+
+def test_scores_of_the_truth():
+    value, truth = score_truth("lg-5", "rmse_missing")
+    errors = (truth.complete - truth.state.Z @ truth.state.parameters["V"])[np.isnan(truth.data)]
+    assert value == pytest.approx(np.sqrt(np.mean(errors**2)))
+    assert score_truth("pyclone-4", "b_cubed")[0] == 1.0
+    assert score_truth("toy", "largest_feature")[0] == 0.5
+
+    value, truth = score_truth("lfrm-5", "reconstruction_error")
+    Z = truth.state.Z.astype(float)
+    scores = Z @ truth.state.parameters["V"] @ Z.T
+    assert value == pytest.approx(np.mean((scores >= 0) != (truth.complete == 1)))
+    held_out = np.isnan(truth.data)
+    links, others = scores[held_out & (truth.complete == 1)], scores[held_out & (truth.complete == 0)]
+    pairs = np.sign(links[:, None] - others)
+    assert score_truth("lfrm-5", "held_out_auc")[0] == pytest.approx(np.mean(0.5 + 0.5 * pairs))
+
+
 # --- runs -------------------------------------------------------------------------------------------------------------
 
 

@@ -107,14 +107,14 @@ def list_experiments() -> None:
     table = Table(box=None, pad_edge=False)
     for column in ("name", "title", "samplers", f"laptop scale, {cores} cores", "paper scale, core hours"):
         table.add_column(column)
-    total = 0.0
+    laptop, paper = 0.0, 0.0
     for name in SHIPPED:
         experiment = load(name)
         seconds = estimate(experiment.at_scale("laptop"), cores)
-        total += seconds
-        paper = estimate(experiment.at_scale("paper"), 1) / 3600.0
-        table.add_row(name, experiment.title, str(len(experiment.samplers)), duration(seconds), f"{paper:.1f}")
-    table.add_row("", "all of them", "", duration(total), "")
+        hours = estimate(experiment.at_scale("paper"), 1) / 3600.0
+        laptop, paper = laptop + seconds, paper + hours
+        table.add_row(name, experiment.title, str(len(experiment.samplers)), duration(seconds), f"{hours:.1f}")
+    table.add_row("", "all of them", "", duration(laptop), f"{paper:.0f}")
     make_console().print(table)
 
 
@@ -132,11 +132,12 @@ def run_experiment(
     """Run an experiment and report on it. What has been run already is kept: the same command goes on."""
     from pgfa.experiments import runner
 
-    with input_errors(), stopping():
-        experiment = _at_scale(name, scale, times, samplers)
-        folder = _folder(out, scale)
-        with _ready([experiment], folder, workers, scheduler, no_progress) as (client, bar):
-            runner.run(experiment, folder / experiment.name, client=client, bar=bar)
+    with stopping(), ExitStack() as stack:
+        with input_errors():
+            experiment = _at_scale(name, scale, times, samplers)
+            folder = _folder(out, scale)
+            client, bar = stack.enter_context(_ready([experiment], folder, workers, scheduler, no_progress))
+        runner.run(experiment, folder / experiment.name, client=client, bar=bar)
         found, _ = _report(_at_scale(name, scale, times, None), folder)
     _show(found, folder / experiment.name)
 
@@ -173,14 +174,15 @@ def run_all(
 
     found: dict[str, list[Verdict]] = {}
     arrived: dict[str, pd.DataFrame] = {}
-    with input_errors(), stopping():
-        experiments = [_at_scale(name, scale, times, None) for name in SHIPPED]
-        folder = _folder(out, scale)
-        with _ready(experiments, folder, workers, scheduler, no_progress) as (client, bar):
-            for experiment in experiments:
-                runner.run(experiment, folder / experiment.name, client=client, bar=bar)
-                found[experiment.name], arrived[experiment.name] = _report(experiment, folder)
-                write_summary(found, arrived, folder)
+    with stopping(), ExitStack() as stack:
+        with input_errors():
+            experiments = [_at_scale(name, scale, times, None) for name in SHIPPED]
+            folder = _folder(out, scale)
+            client, bar = stack.enter_context(_ready(experiments, folder, workers, scheduler, no_progress))
+        for experiment in experiments:
+            runner.run(experiment, folder / experiment.name, client=client, bar=bar)
+            found[experiment.name], arrived[experiment.name] = _report(experiment, folder)
+            write_summary(found, arrived, folder)
     _show([verdict for verdicts in found.values() for verdict in verdicts], folder)
 
 
@@ -211,6 +213,7 @@ def _ready(
     """Check everything, say how long it will take, and connect; a client and a bar where they are wanted."""
     from pgfa.experiments import runner
 
+    runner.check_installed()
     for experiment in experiments:
         runner.check(experiment, folder / experiment.name)
     waiting = [

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib.util
 import json
 import os
 import signal
@@ -151,6 +152,12 @@ def _local_cluster(workers: int) -> Any:
 def num_workers(workers: int | None) -> int:
     """As many as there are cores unless given."""
     return os.cpu_count() or 1 if workers is None else checks.whole("workers", workers, at_least=0)
+
+
+def check_installed() -> None:
+    """Whether what a report will need is there, before chains run for hours."""
+    if importlib.util.find_spec("scikit_posthocs") is None:
+        raise RunError("the tests of experiments need scikit-posthocs: pip install 'pgfa[experiments]'")
 
 
 # --- the folder -------------------------------------------------------------------------------------------------------
