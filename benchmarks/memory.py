@@ -65,8 +65,8 @@ def measure_sweeps(quick: bool) -> Result:
         "Memory: ten iterations with the DPF on many rows",
         pd.DataFrame([row]),
         [
-            "20 dimensions, 20 features, complete data. The peak is the most that the process held while the chain ran, less "
-            "what it held before the data came. Needs Linux.",
+            "20 dimensions, 20 features, complete data. The peak is the most that was held while the chain ran, "
+            "less what it held before the data came. Needs Linux.",
             f"Required: at most {1.0 + ALLOWED} times the data.",
         ],
     )

@@ -2,7 +2,7 @@
 
     python benchmarks/relational_weights.py [--seconds 10]
 
-Four exact updates are compared with Z held where a short chain has brought it, tau moving along:
+Five exact updates are compared with Z held where a short chain has brought it, tau moving along:
 
 - newton: one Metropolis-Hastings step a weight, with slope and curvature matched (what pgfa does);
 - random walk: one a weight, its scale the prior's, times a factor tuned for an acceptance rate of 0.44;
@@ -265,9 +265,12 @@ def make_updates(model: pgfa.Relational, Z: np.ndarray, rng: np.random.Generator
     }
 
 
-def race(num_features: int, seconds: float, seed: int) -> None:
-    """Print effective draws a second, of the weights of features in use and of the scores of random pairs."""
-    prior = pgfa.BetaBernoulli(num_features)
+def race(num_features: int, seconds: float, seed: int, crowded: bool = False) -> None:
+    """Print effective draws a second, of the weights of features in use and of the scores of random pairs.
+
+    In a crowded network every node owns three features in ten, and no two nodes the same.
+    """
+    prior = pgfa.BetaBernoulli(num_features, a=30.0, b=70.0) if crowded else pgfa.BetaBernoulli(num_features)
     truth = pgfa.simulate("relational", prior, rng=seed, num_rows=100, missing=0.05)
     chain = pgfa.Chain(truth.model, prior, seed=seed)
     for power in np.linspace(0.0, 1.0, 100):
@@ -314,3 +317,4 @@ if __name__ == "__main__":
     for features in (5, 20):
         for seed in arguments.seeds:
             race(features, arguments.seconds, seed)
+    race(20, arguments.seconds, arguments.seeds[0], crowded=True)

@@ -47,7 +47,7 @@ def measure_run(quick: bool) -> Result:
         "Storage: four chains with every draw kept",
         pd.DataFrame(rows),
         [
-            f"{num_rows} rows, 20 features, 10 dimensions, 4 chains of {draws} draws in two threads, streamed to disk. Memory "
-            "is the most that the process ever held, the returned draws and the interpreter with its libraries included."
+            f"{num_rows} rows, 20 features, 10 dimensions, 4 chains of {draws} draws in two threads, streamed to disk. "
+            "Memory is the most that the process ever held, returned draws and interpreter with its libraries included."
         ],
     )

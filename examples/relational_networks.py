@@ -84,7 +84,7 @@ def _score(prediction: np.ndarray, known: np.ndarray, truth: np.ndarray) -> Link
 # --- the model -------------------------------------------------------------------------------------------------------
 
 
-def compare(name: str, folder: Path = DATA, *, draws: int = 300, warmup: int = 300) -> pd.DataFrame:
+def compare(name: str, folder: Path = DATA, *, draws: int = 600, warmup: int = 300) -> pd.DataFrame:
     """Scores of all methods on all splits of a network."""
     X = read_network(name, folder)
     np.fill_diagonal(X, np.nan)
@@ -124,7 +124,7 @@ def _row(name: str, split: int, method: str, scores: LinkScores) -> dict[str, ob
 # --- kinship: features and sections ----------------------------------------------------------------------------------
 
 
-def fit_kinship(folder: Path = DATA, *, draws: int = 300, warmup: int = 300):
+def fit_kinship(folder: Path = DATA, *, draws: int = 600, warmup: int = 300):
     """The whole network, nothing held out: link probabilities, the best draw of Z, shared features, and sections."""
     X = read_network("kinship", folder)
     model = pgfa.Relational(X, self_links=False)
@@ -207,7 +207,7 @@ def draw_scores(scores: pd.DataFrame) -> Figure:
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--data", type=Path, default=DATA, help="folder with kinship/ and lazega/")
-    parser.add_argument("--draws", type=int, default=300)
+    parser.add_argument("--draws", type=int, default=600)
     parser.add_argument("--warmup", type=int, default=300)
     arguments = parser.parse_args()
     lengths = {"draws": arguments.draws, "warmup": arguments.warmup}

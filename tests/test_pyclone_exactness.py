@@ -358,7 +358,7 @@ def test_geweke(name, density, update):
 def test_geweke_at_length(prior, density, column_moves, update):
     p_values = joint_p_values(
         template(density=density, column_moves=column_moves), prior, pgfa.DiscreteParticleFilter(3), statistics,
-        num_replicates=6000, num_rounds=15, seed=14, update=update,
+        num_replicates=3000, num_rounds=8, seed=14, update=update,
     )  # fmt: skip
     assert lowest(p_values) > SIGNIFICANCE, p_values
 
@@ -369,7 +369,7 @@ def test_geweke_of_each_move(move):
     model = template(density="beta-binomial", moves=(move,))
     p_values = joint_p_values(
         model, PRIORS["finite"], pgfa.Gibbs(), statistics,
-        num_replicates=6000, num_rounds=10, seed=15, update="parameters",
+        num_replicates=4000, num_rounds=8, seed=15, update="parameters",
     )  # fmt: skip
     assert lowest(p_values) > SIGNIFICANCE, p_values
 

@@ -469,13 +469,13 @@ def test_careless_births_are_noticed():
     assert lowest(p_values) < 1e-10, p_values
 
 
-def test_a_forgotten_tau_is_noticed(monkeypatch):
-    """Weights moved as if their prior had precision one."""
+def test_a_wrong_prior_of_the_weights_is_noticed(monkeypatch):
+    """Weights moved as if their prior were twice as wide."""
 
-    def forgetful(network, Z, V, tau, *rest):
-        return move_weights(network, Z, V, 1.0, *rest)
+    def careless(network, Z, V, tau, *rest):
+        return move_weights(network, Z, V, 0.25 * tau, *rest)
 
-    monkeypatch.setattr(relational, "move_weights", forgetful)
+    monkeypatch.setattr(relational, "move_weights", careless)
     p_values = joint_p_values(
         sampler=MIXTURE, prior=PRIORS["finite"], statistics=statistics, num_replicates=1000, num_rounds=6, seed=11,
         **CHAINS["directed"],

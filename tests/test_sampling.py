@@ -103,6 +103,9 @@ def test_the_power_rises_and_stays_at_one():
     assert np.all(np.diff(powers) >= 0)
     assert {power_at(i, 100, 0.0) for i in range(5)} == {1.0}
     assert power_at(0, 0, 0.6) == 1.0
+    powers = np.array([power_at(i, 100, 0.6, 1e-4) for i in range(110)])
+    assert 1e-4 < powers[0] < 1.2e-4 and set(powers[60:]) == {1.0}
+    assert np.allclose(np.diff(np.log(powers[:61])), -np.log(1e-4) / 61.0)
 
 
 def test_annealing_can_be_turned_off_and_matters():

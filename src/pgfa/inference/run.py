@@ -116,7 +116,7 @@ def run_chain(
     while chain.num_iterations < plan.num_iterations and not should_stop():
         iteration = chain.num_iterations
         is_warmup = iteration < plan.warmup
-        chain.step(warmup=is_warmup, power=power_at(iteration, plan.warmup, plan.annealed_share))
+        chain.step(warmup=is_warmup, power=power_at(iteration, plan.warmup, plan.annealed_share, model.first_power))
         now = time.perf_counter()
         if iteration == first_iteration:
             compiled = now

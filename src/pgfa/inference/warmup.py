@@ -17,7 +17,13 @@ def annealing_share(anneal: Any) -> float:
     return checks.unit_interval("anneal", anneal)
 
 
-def power_at(iteration: int, warmup: int, share: float) -> float:
-    """Power of the likelihood at an iteration: linear over the annealed share of the warm-up, then one."""
+def power_at(iteration: int, warmup: int, share: float, first_power: float = 0.0) -> float:
+    """Power of the likelihood at an iteration: rising over the annealed share of the warm-up, then one.
+
+    It rises linearly from zero, or by a constant factor from `first_power` where that is given.
+    """
     length = round(share * warmup)
-    return 1.0 if iteration >= length else (iteration + 1.0) / (length + 1.0)
+    if iteration >= length:
+        return 1.0
+    risen = (iteration + 1.0) / (length + 1.0)
+    return risen if first_power == 0.0 else float(first_power ** (1.0 - risen))

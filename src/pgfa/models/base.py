@@ -26,6 +26,10 @@ class Model(ABC):
     #: Which axes of which parameter run over the features.
     feature_axes: FeatureAxes
 
+    #: Power of the likelihood from which annealing rises by a constant factor; zero for a linear rise. Where counts are
+    #: so deep that a hundredth of the likelihood decides already, a linear rise would hardly anneal at all.
+    first_power: float = 0.0
+
     @property
     @abstractmethod
     def num_rows(self) -> int:

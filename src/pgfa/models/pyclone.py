@@ -96,6 +96,7 @@ class PyClone(Model):
     """
 
     feature_axes = {"V": (0,)}
+    first_power = 1e-4
 
     def __init__(
         self,

@@ -21,6 +21,7 @@ from pgfa.samplers.ancestors import (
 from pgfa.samplers.base import RowSampler, draw_index, exponentiate, update_row
 from pgfa.samplers.particles import run_filter, trace_path, update_row_by_particles
 from pgfa.samplers.test_paths import check_test_path, code_of
+from pgfa.vector_math import exp, log
 
 
 @dataclass(frozen=True)
@@ -152,6 +153,20 @@ def _resample_stratified(weights, count, total, kept, rng, parents):  # type: ig
     return slot
 
 
+@compiled(liberty="arithmetic", allocates=False)
+def _weigh_children(  # type: ignore[no-untyped-def]
+    log_lik, flipped_log_lik, count, odds_if_same, odds_if_flipped, previous_power, present_power, increment, flip_prob
+):
+    """For each particle the log weight that its next step adds, and the probability that this step is a flip."""
+    for i in range(count):
+        already = previous_power * log_lik[i]
+        same = odds_if_same + present_power * log_lik[i] - already
+        other = odds_if_flipped + present_power * flipped_log_lik[i] - already
+        e = exp(-abs(other - same))
+        increment[i] = max(same, other) + log(1.0 + e)
+        flip_prob[i] = (1.0 if other > same else e) / (1.0 + e)
+
+
 implements(update_row, ParticleGibbsKernel, allocates=False)(update_row_by_particles)
 
 
@@ -180,13 +195,10 @@ def _run_filter(kernel, rows, n, z, log_odds, columns, num_columns, power, condi
         odds_if_same = log_odds[k] * test_path[t]
         odds_if_flipped = log_odds[k] * (1 - test_path[t])
         flipped(rows, n, k, sign, block, log_lik, count, flipped_log_lik)
-        for i in range(count):
-            already = previous_power * log_lik[i]
-            same = odds_if_same + present_power * log_lik[i] - already
-            other = odds_if_flipped + present_power * flipped_log_lik[i] - already
-            e = np.exp(-abs(other - same))
-            increment[i] = max(same, other) + np.log1p(e)
-            flip_prob[i] = 1.0 / (1.0 + e) if other > same else e / (1.0 + e)
+        _weigh_children(
+            log_lik, flipped_log_lik, count, odds_if_same, odds_if_flipped, previous_power, present_power, increment,
+            flip_prob,
+        )  # fmt: skip
 
         resampled = False
         if t == 0:
