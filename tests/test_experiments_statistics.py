@@ -210,6 +210,22 @@ def test_sixteen_chains_leave_small_differences_open(check, levels, noise, expec
     assert judge(check, levels, scale="laptop", noise=noise) == expected
 
 
+IN_ORDER = {"A": [2.0] * 3, "B": [1.0] * 3, "C": [0.0] * 3}
+
+
+def test_neighbours_in_rank_are_told_apart_by_signs():
+    """A always beats B and B always C: with 16 blocks Nemenyi's test does not see it, for they are one rank apart."""
+    check = '{kind="better", samplers=["A"], than=["B"]}'
+    experiment = experiment_with(check, scale="laptop")
+    (verdict,) = verdicts.judge(experiment, make_traces(experiment, IN_ORDER, noise=0.01))
+    assert verdict.p > 0.01
+    assert verdict.p_sign == pytest.approx(3 * 2 * 0.5**16)
+    assert verdict.verdict == AGREES
+    assert judge('{kind="better", samplers=["B"], than=["A"]}', IN_ORDER, scale="laptop", noise=0.01) == DIFFERS
+    assert judge('{kind="alike", samplers=["A", "B"]}', IN_ORDER, scale="laptop", noise=0.01) == DIFFERS
+    assert judge('{kind="not-better", samplers=["A"], than=["B"]}', IN_ORDER, scale="laptop", noise=0.01) == DIFFERS
+
+
 def test_four_chains_decide_nothing():
     for check in ('{kind="alike", samplers=["A", "B"]}', '{kind="better", samplers=["A"], than=["B"]}'):
         assert judge(check, FLAT, scale="smoke") == OPEN

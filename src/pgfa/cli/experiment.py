@@ -256,11 +256,12 @@ def _show(found: list[Verdict], folder: Path) -> None:
     console = make_console()
     if found:
         table = Table(box=None, pad_edge=False)
-        for column in ("experiment", "the paper found", "we", "p", "wins"):
+        for column in ("experiment", "the paper found", "we", "p", "p of signs", "wins"):
             table.add_column(column)
         for verdict in found:
-            words = (verdict.experiment, verdict.finding, verdict.verdict, number(verdict.p), number(verdict.wins))
-            table.add_row(*(plain(word) for word in words))
+            words = (verdict.experiment, verdict.finding, verdict.verdict)
+            numbers = (verdict.p, verdict.p_sign, verdict.wins)
+            table.add_row(*(plain(word) for word in (*words, *map(number, numbers))))
         console.print(table)
     console.print(plain(f"In {folder}: report.html, report.md and what they are made of"), soft_wrap=True)
 

@@ -169,8 +169,9 @@ def _page(
     if found:
         page.heading("What the paper found, and what we found")
         page.paragraph(
-            "p is that of Nemenyi's test with Bonferroni's correction for the pair that decides, wins the share of "
-            "blocks (same data, initial values and restart) in which its first sampler is better."
+            "For the pair that decides, p is that of Nemenyi's test and p_sign that of a sign test, both with "
+            "Bonferroni's correction. Wins is the share of blocks (same data, initial values and restart) in which its "
+            "first sampler is better."
         )
         page.table(verdicts.to_table(found).drop(columns=["experiment"]))
     page.heading("How soon they arrive")
@@ -199,7 +200,7 @@ def _page(
         significant = pairs[pairs["significant"]]
         if len(significant):
             page.paragraph("Pairs that differ (wins: share of blocks in which a is better than b):")
-            page.table(significant.drop(columns=["significant", "p_uncorrected"]))
+            page.table(significant.drop(columns=["significant", "p_uncorrected", "p_sign"]))
         else:
             page.paragraph("No pair differs significantly.")
     return page

@@ -77,6 +77,10 @@ def nemenyi(values: pd.DataFrame, metric: str) -> pd.DataFrame:
     Nemenyi's test already takes into account that all pairs are compared. The paper corrects once more, by the number
     of pairs, and so do we: `p` is the corrected value, `p_uncorrected` Nemenyi's own.
 
+    `p_sign` is that of an exact sign test of the pair, with the same correction. Nemenyi's test judges a pair by ranks
+    among all samplers, so that neighbours differ by one rank at most however clear the difference is; with few blocks
+    it cannot tell them apart, and the sign test can.
+
     Columns `rank_difference` (of the mean ranks, positive where a is better), `median_difference` (of a over b, in
     units of the metric) and `wins` (share of the blocks in which a is better than b, ties counting one half) tell how
     much.
@@ -97,13 +101,18 @@ def nemenyi(values: pd.DataFrame, metric: str) -> pd.DataFrame:
                 "b": b,
                 "p": min(1.0, p * len(pairs)),
                 "p_uncorrected": p,
+                "p_sign": min(1.0, _sign_test(int(np.sum(gain > 0)), int(np.sum(gain < 0))) * len(pairs)),
                 "rank_difference": float(mean_ranks[b] - mean_ranks[a]),
                 "median_difference": float((values[a] - values[b]).median()),
                 "wins": float(np.mean(gain > 0) + 0.5 * np.mean(gain == 0)) if len(gain) else float("nan"),
             }
         )
-    columns = ["a", "b", "p", "p_uncorrected", "rank_difference", "median_difference", "wins"]
+    columns = ["a", "b", "p", "p_uncorrected", "p_sign", "rank_difference", "median_difference", "wins"]
     return pd.DataFrame(rows, columns=columns)
+
+
+def _sign_test(wins: int, losses: int) -> float:
+    return float(stats.binomtest(wins, wins + losses).pvalue) if wins + losses else 1.0
 
 
 def _nemenyi_p_values(ranks: pd.DataFrame) -> pd.DataFrame:

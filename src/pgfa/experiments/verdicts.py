@@ -12,8 +12,9 @@ Each finding of a definition lists checks, of which there are four kinds:
     The metric of every chain of `samplers` lies between `low` and `high`.
 
 Two samplers differ where Friedman's test over the paper's samplers and Nemenyi's of the pair are significant, as in the
-paper. A difference that is not significant says little in a small run, so there a finding is decided by what it says
-about the size of the difference as well: see `judge`.
+paper. With fewer blocks than the paper has, Nemenyi's test hardly tells neighbours in rank apart, so there a
+significant sign test of the pair is as good; and that a difference is not significant says little there, so samplers
+count as alike only if neither wins much more often than the other.
 """
 
 from __future__ import annotations
@@ -27,7 +28,7 @@ import pandas as pd
 
 from pgfa.experiments.definition import LOG_DENSITY, Experiment, Finding
 from pgfa.experiments.scores import title_of
-from pgfa.experiments.statistics import tables_of_tests
+from pgfa.experiments.statistics import LEVEL, tables_of_tests
 
 AGREES, DIFFERS, OPEN, NOT_RUN = "agrees", "differs", "not decided at this scale", "not run"
 
@@ -49,6 +50,7 @@ class Verdict:
     finding: str
     verdict: str
     p: float
+    p_sign: float
     wins: float
     median_difference: float
     where: str
@@ -73,7 +75,7 @@ def judge(experiment: Experiment, traces: pd.DataFrame) -> list[Verdict]:
 
 
 def _not_run(experiment: Experiment, finding: Finding) -> Verdict:
-    return Verdict(experiment.name, finding.says, NOT_RUN, np.nan, np.nan, np.nan, "")
+    return Verdict(experiment.name, finding.says, NOT_RUN, np.nan, np.nan, np.nan, np.nan, "")
 
 
 def _judge_finding(
@@ -94,14 +96,13 @@ def _judge_finding(
 class _Outcome:
     verdict: str
     p: float = float("nan")
+    p_sign: float = float("nan")
     wins: float = float("nan")
     median_difference: float = float("nan")
     where: str = ""
 
     def to_verdict(self, experiment: Experiment, finding: Finding) -> Verdict:
-        return Verdict(
-            experiment.name, finding.says, self.verdict, self.p, self.wins, self.median_difference, self.where
-        )  # fmt: skip
+        return Verdict(experiment.name, finding.says, **vars(self))
 
 
 @dataclass(frozen=True)
@@ -112,6 +113,7 @@ class _Pair:
     b: str
     time: float
     p: float
+    p_sign: float
     significant: bool
     wins: float
     rank_difference: float
@@ -119,12 +121,21 @@ class _Pair:
     num_blocks: int
 
     @property
+    def differs(self) -> bool:
+        return self.significant or (self.num_blocks < _BLOCKS_OF_PAPER and self.p_sign < LEVEL)
+
+    @property
+    def lead(self) -> float:
+        """Positive where the first is better."""
+        return self.rank_difference if self.significant else self.wins - 0.5
+
+    @property
     def ahead(self) -> bool:
-        return self.significant and self.rank_difference > 0.0
+        return self.differs and self.lead > 0.0
 
     @property
     def behind(self) -> bool:
-        return self.significant and self.rank_difference < 0.0
+        return self.differs and self.lead < 0.0
 
     def is_decided(self, wins: float) -> bool:
         """Whether a difference that is not significant and shows in so many blocks is none."""
@@ -132,7 +143,7 @@ class _Pair:
 
     def outcome(self, verdict: str, metric: str) -> _Outcome:
         where = f"{self.a} against {self.b}, {title_of(metric)} at {self.time:g} s"
-        return _Outcome(verdict, self.p, self.wins, self.median_difference, where)
+        return _Outcome(verdict, self.p, self.p_sign, self.wins, self.median_difference, where)
 
 
 def _look_up(
@@ -147,7 +158,8 @@ def _look_up(
             row = found.iloc[0]
             wins = float(row["wins"]) if sign > 0 else 1.0 - float(row["wins"])
             differences = sign * float(row["rank_difference"]), sign * float(row["median_difference"])
-            return _Pair(a, b, time, float(row["p"]), bool(row["significant"]), wins, *differences, num_blocks)
+            p_values = float(row["p"]), float(row["p_sign"])
+            return _Pair(a, b, time, *p_values, bool(row["significant"]), wins, *differences, num_blocks)
     raise KeyError((a, b))
 
 
@@ -162,7 +174,7 @@ def _better(
         ]  # fmt: skip
         needed = min(int(check.get("at_least", len(found))), len(found))
         # The pair that makes the finding stand or fall: as many as are needed do at least as well.
-        found.sort(key=lambda pair: (-pair.ahead, pair.behind, pair.p if pair.rank_difference > 0 else 2.0 - pair.p))
+        found.sort(key=lambda pair: (-pair.ahead, pair.behind, pair.p if pair.lead > 0 else 2.0 - pair.p))
         decisive = found[needed - 1]
         if decisive.ahead:
             verdict = AGREES
@@ -184,8 +196,8 @@ def _alike(
         found = [
             _look_up(overall, pairs, metric, time, a, b) for i, a in enumerate(labels) for b in labels[i + 1 :]
         ]  # fmt: skip
-        furthest = min(found, key=lambda pair: (not pair.significant, -abs(pair.wins - 0.5), pair.p))
-        if furthest.significant:
+        furthest = min(found, key=lambda pair: (not pair.differs, -abs(pair.wins - 0.5), pair.p))
+        if furthest.differs:
             verdict = DIFFERS
         else:
             verdict = AGREES if furthest.is_decided(0.5 + abs(furthest.wins - 0.5)) else OPEN
@@ -243,5 +255,5 @@ def _worst(outcomes: list[_Outcome]) -> _Outcome:
 
 def to_table(verdicts: list[Verdict]) -> pd.DataFrame:
     """Verdicts as a table; `wins` is the share of blocks in which the first of the pair is better."""
-    columns = ["experiment", "finding", "verdict", "p", "wins", "median_difference", "where"]
+    columns = ["experiment", "finding", "verdict", "p", "p_sign", "wins", "median_difference", "where"]
     return pd.DataFrame([vars(verdict) for verdict in verdicts], columns=columns)
