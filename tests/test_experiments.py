@@ -222,7 +222,7 @@ def test_a_chain_is_traced_on_the_grid():
         (value - result["true_log_density"]) / abs(result["true_log_density"]) for value in trace["log_density"]
     ]
     np.testing.assert_allclose(trace["relative_log_density"], relative)
-    assert trace["largest_feature"][-1] > 0.9
+    assert trace["largest_feature"][-1] >= 0.8
     assert result["seed"]["spawn_key"] == list(parts.chain_seed(experiment, "RG", 1, 0, 0).spawn_key)
     json.dumps(result, allow_nan=False)
 
