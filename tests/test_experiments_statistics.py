@@ -283,6 +283,14 @@ def test_arrivals_say_how_much_sooner():
     assert np.isnan(found.loc["B", "sooner"])
 
 
+def test_near_the_truth_is_as_good_as_it():
+    experiment = experiment_with('{kind="alike", samplers=["A", "B"]}')
+    levels = {"A": [-1.0, -1.0, 0.0], "B": [-1.0, -0.015, -0.015]}
+    found = report.arrivals(experiment, make_traces(experiment, levels, noise=0.001)).set_index("sampler")
+    assert found.loc["B", "share that arrives"] == 1.0
+    assert found.loc["B", "median time of arrival"] < found.loc["A", "median time of arrival"]
+
+
 # --- tables and figures -----------------------------------------------------------------------------------------------
 
 
