@@ -83,8 +83,7 @@ def test_particle_gibbs_at_any_threshold(resample_threshold, num_particles, resa
 
 
 @pytest.mark.parametrize("num_particles", [2, 3, 20])
-@pytest.mark.parametrize("annealing_power", ANNEALING_POWERS)
-@pytest.mark.parametrize("test_path", ["zeros", "random"])
+@pytest.mark.parametrize(("test_path", "annealing_power"), [("zeros", 0.0), ("random", 1.0), ("zeros", 3.0)])
 @pytest.mark.parametrize(
     "kind", [pgfa.DiscreteParticleFilter, partial(pgfa.ParticleGibbs, resample_threshold=0.9)], ids=["dpf", "pg"]
 )
@@ -110,12 +109,6 @@ def test_locally_balanced(num_steps):
 
 SAMPLERS = [
     pgfa.Gibbs(),
-    pgfa.MetropolisFlips(),
-    pgfa.MetropolisFlips(3),
-    pgfa.HammingBall(1),
-    pgfa.LocallyBalanced(),
-    pgfa.ParticleGibbs(3, ancestor_sampling=True),
-    pgfa.DiscreteParticleFilter(3, ancestor_sampling=True),
     pgfa.RowGibbs(),
     pgfa.ParticleGibbs(3),
     pgfa.ParticleGibbs(3, resampling="stratified"),
@@ -124,17 +117,26 @@ SAMPLERS = [
 ]
 
 
+RIVALS = [
+    pgfa.MetropolisFlips(),
+    pgfa.MetropolisFlips(3),
+    pgfa.HammingBall(1),
+    pgfa.LocallyBalanced(),
+    pgfa.ParticleGibbs(3, ancestor_sampling=True),
+    pgfa.DiscreteParticleFilter(3, ancestor_sampling=True),
+]
+
 #: Samplers that draw all entries of a row together, and so forget where they began.
 WHOLE_ROWS = (pgfa.RowGibbs, pgfa.ParticleGibbs, pgfa.DiscreteParticleFilter)
 
 
-@pytest.mark.parametrize("sampler", SAMPLERS, ids=repr)
+@pytest.mark.parametrize("sampler", SAMPLERS + RIVALS, ids=repr)
 def test_non_singletons_of_the_buffet(sampler):
     """Rows move only columns that others own, so that columns never die: the prior restricted to used columns."""
     assert p_value(sampler, num_rows=3, num_columns=3, prior_name="buffet") > SIGNIFICANCE
 
 
-@pytest.mark.parametrize("sampler", SAMPLERS, ids=repr)
+@pytest.mark.parametrize("sampler", SAMPLERS + RIVALS, ids=repr)
 def test_samplers_forget_their_start(sampler):
     num_columns = 3
     matrices = all_matrices(2, num_columns)

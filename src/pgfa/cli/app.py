@@ -8,7 +8,7 @@ import typer
 from typer.core import TyperGroup
 
 import pgfa
-from pgfa.cli import demo, fit, resume, simulate, summary
+from pgfa.cli import demo, experiment, fit, resume, simulate, summary
 from pgfa.cli.options import unwrapped
 
 
@@ -16,7 +16,7 @@ class InOrder(TyperGroup):
     """Commands in the order in which a newcomer needs them."""
 
     def list_commands(self, ctx: typer.Context) -> list[str]:  # type: ignore[override]
-        return ["fit", "resume", "summary", "simulate", "demo"]
+        return ["fit", "resume", "summary", "simulate", "experiment", "demo"]
 
 
 app = typer.Typer(
@@ -53,4 +53,5 @@ app.add_typer(fit.app, name="fit")
 app.command("resume", help=unwrapped(resume.resume.__doc__))(resume.resume)
 app.command("summary", help=unwrapped(summary.summary.__doc__))(summary.summary)
 app.add_typer(simulate.app, name="simulate")
+app.add_typer(experiment.app, name="experiment")
 app.command("demo", help=unwrapped(demo.demo.__doc__))(demo.demo)

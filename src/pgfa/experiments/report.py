@@ -1,0 +1,225 @@
+"""From the chains of a run to tables, figures, verdicts and a report."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+
+from pgfa.experiments import figures, tables, verdicts
+from pgfa.experiments.definition import LOG_DENSITY, SPEED_RATIO, Experiment
+from pgfa.experiments.runner import RunError, read_chain
+from pgfa.experiments.scores import title_of
+from pgfa.experiments.statistics import BLOCK, LEVEL, tables_of_tests
+from pgfa.experiments.task import all_keys
+from pgfa.experiments.verdicts import Verdict
+
+#: A chain within this relative log density of the truth counts as arrived there.
+NEAR_TRUTH = -0.02
+
+
+def collect(experiment: Experiment, out: Path) -> tuple[pd.DataFrame, pd.DataFrame]:
+    """All traces as one tidy table, and a table with a row for each chain."""
+    ours = {entry.label: entry.ours for entry in experiment.samplers}
+    traces, chains = [], []
+    for key in all_keys(experiment):
+        found = read_chain(experiment, out, key)
+        if found is None:
+            continue
+        who = {"experiment": experiment.name, "scale": experiment.scale, **key._asdict()}
+        trace = pd.DataFrame(found["trace"])
+        for i, (name, value) in enumerate(who.items()):
+            trace.insert(i, name, value)
+        traces.append(trace)
+        seed = found["seed"]
+        chains.append(
+            {
+                **who,
+                "ours": ours[key.sampler],
+                "entropy": str(seed["entropy"]),
+                "spawn_key": " ".join(map(str, seed["spawn_key"])),
+                "true_log_density": found["true_log_density"],
+                "true_num_features": found["true_num_features"],
+                "iterations": found["num_iterations"],
+                "seconds": found["seconds"],
+            }
+        )
+    if not traces:
+        raise RunError(f"{out} holds no chains of {experiment.name} yet: run it first")
+    return pd.concat(traces, ignore_index=True), pd.DataFrame(chains)
+
+
+def arrivals(experiment: Experiment, traces: pd.DataFrame) -> pd.DataFrame:
+    """How soon each sampler gets as far as the best of the paper's gets in the whole time.
+
+    For each data set the level is the highest median relative log density, over the paper's samplers, at the last time,
+    or if that is higher, near the truth: beyond, chains only fluctuate. A chain arrives when it first reaches it.
+    `sooner` is the last time over the median time of arrival, for samplers of which at least half of the chains arrive.
+    """
+    last = traces[np.isclose(traces["time"], experiment.times[-1])]
+    ours = [entry.label for entry in experiment.samplers if entry.ours]
+    of_paper = last[~last["sampler"].isin(ours)]
+    medians = (of_paper if len(of_paper) else last).groupby(["data", "sampler"])[LOG_DENSITY].median()
+    level = traces["data"].map(medians.groupby("data").max().clip(upper=NEAR_TRUTH))
+    rows: list[dict[str, Any]] = []
+    for entry in experiment.samplers:
+        chains = traces[traces["sampler"] == entry.label]
+        if chains.empty:
+            continue
+        there = chains[chains[LOG_DENSITY] >= level[chains.index]].groupby(BLOCK)["time"].min()
+        num_chains = chains.groupby(BLOCK).ngroups
+        times = np.concatenate([there.to_numpy(), np.full(num_chains - len(there), np.inf)])
+        median = float(np.quantile(times, 0.5, method="lower"))
+        at_end = last.loc[last["sampler"] == entry.label, LOG_DENSITY]
+        rows.append(
+            {
+                "sampler": entry.label,
+                "chains": num_chains,
+                "median at the end": float(at_end.median()),
+                "share near the truth": float((at_end >= NEAR_TRUTH).mean()),
+                "share that arrives": len(there) / num_chains,
+                "median time of arrival": median if np.isfinite(median) else float("nan"),
+                "sooner": experiment.times[-1] / median if np.isfinite(median) else float("nan"),
+            }
+        )
+    return pd.DataFrame(rows)
+
+
+def speeds(chains: pd.DataFrame) -> pd.DataFrame:
+    """Iterations a second of each sampler."""
+    totals = chains.groupby("sampler", sort=False)[["iterations", "seconds"]].sum()
+    rate = totals["iterations"] / totals["seconds"]
+    return pd.DataFrame({"sampler": totals.index, "iterations a second": rate.to_numpy()})
+
+
+def medians(experiment: Experiment, traces: pd.DataFrame, metric: str) -> pd.DataFrame:
+    """Median of a metric over all chains of each sampler, at each time."""
+    at = traces[np.isclose(traces["time"].to_numpy()[:, None], experiment.times).any(axis=1)]
+    table = at.pivot_table(index="sampler", columns="time", values=metric, aggfunc="median", dropna=False)
+    order = [entry.label for entry in experiment.samplers if entry.label in table.index]
+    table = table.reindex(order)
+    table.columns = [f"{time:g} s" for time in table.columns]
+    return table.reset_index()
+
+
+def write_report(experiment: Experiment, out: Path) -> tuple[list[Verdict], pd.DataFrame]:
+    """Write traces, tables, figures and the report into the folder of the run; returns verdicts and arrivals."""
+    traces, chains = collect(experiment, out)
+    tables.write_table(traces, out / "traces.csv.gz")
+    tables.write_table(chains, out / "chains.csv")
+    _write_parquet(traces, out / "traces.parquet")
+
+    metrics = [LOG_DENSITY, *experiment.metrics]
+    present = [entry for entry in experiment.samplers if (traces["sampler"] == entry.label).any()]
+    families = {"paper": [entry.label for entry in present if not entry.ours], "all": [e.label for e in present]}
+    tests = {
+        name: tables_of_tests(traces, metrics, list(experiment.times), labels)
+        for name, labels in families.items()
+        if len(labels) > 1
+    }
+    for name, (overall, pairs) in tests.items():
+        tables.write_all(overall, out / "tables", f"friedman-{name}")
+        tables.write_all(pairs, out / "tables", f"nemenyi-{name}")
+    found = verdicts.judge(experiment, traces)
+    tables.write_all(verdicts.to_table(found), out / "tables", "verdicts")
+    arrived = arrivals(experiment, traces)
+    tables.write_all(arrived, out / "tables", "arrivals")
+
+    (out / "figures").mkdir(exist_ok=True)
+    pictures = []
+    for metric in metrics:
+        for kind, draw in (("box", figures.box_plots), ("trace", figures.trace_plots)):
+            path = f"figures/{kind}-{metric}.png"
+            draw(experiment, traces, metric).savefig(out / path, dpi=130)
+            pictures.append((metric, kind, path))
+    _page(experiment, traces, chains, tests, found, arrived, pictures).write(out)
+    return found, arrived
+
+
+def _write_parquet(table: pd.DataFrame, path: Path) -> None:
+    """Parquet where pyarrow is installed; the CSV file says the same."""
+    try:
+        import pyarrow  # noqa: F401
+    except ImportError:
+        return
+    table.to_parquet(path, index=False)
+
+
+def _page(
+    experiment: Experiment,
+    traces: pd.DataFrame,
+    chains: pd.DataFrame,
+    tests: dict[str, tuple[pd.DataFrame, pd.DataFrame]],
+    found: list[Verdict],
+    arrived: pd.DataFrame,
+    pictures: list[tuple[str, str, str]],
+) -> tables.Page:
+    page = tables.Page(experiment.title)
+    num_data, num_starts, num_restarts = experiment.sizes
+    page.paragraph(experiment.about)
+    page.paragraph(
+        f"Scale {experiment.scale}: {len(chains)} of {experiment.num_chains} chains; for each sampler {num_data} data "
+        f"sets, {num_starts} sets of initial values, restarts: {num_restarts}. Times of comparison: "
+        f"{', '.join(f'{time:g}' for time in experiment.times)} s of processor time on one core, compilation not "
+        f"counted (in the paper {', '.join(f'{time:g}' for time in experiment.paper_times)} s, which the paper scale "
+        f"divides by {SPEED_RATIO:g}). Seed {experiment.seed}; the seed of every chain is in chains.csv."
+    )
+    if found:
+        page.heading("What the paper found, and what we found")
+        page.paragraph(
+            "For the pair that decides, p is that of Nemenyi's test and p_sign that of a sign test, both with "
+            "Bonferroni's correction. Wins is the share of blocks (same data, initial values and restart) in which its "
+            "first sampler is better."
+        )
+        page.table(verdicts.to_table(found).drop(columns=["experiment"]))
+    page.heading("How soon they arrive")
+    page.paragraph(
+        "A chain arrives when its relative log density first reaches the best median that a sampler of the paper has "
+        "at the last time for the same data set, or comes near the truth, if that is sooner. Near the truth means a "
+        f"relative log density of {NEAR_TRUTH:g} or more; its share is that at the last time."
+    )
+    page.table(arrived.merge(speeds(chains), on="sampler"))
+    for metric in dict.fromkeys(metric for metric, _, _ in pictures):
+        page.heading(title_of(metric)[0].upper() + title_of(metric)[1:])
+        page.paragraph("Medians over all chains:")
+        page.table(medians(experiment, traces, metric))
+        for of_metric, kind, path in pictures:
+            if of_metric == metric:
+                page.picture(path, f"{'Box plots' if kind == 'box' else 'Traces'} of the {title_of(metric)}")
+    page.heading("Tests")
+    page.paragraph(
+        "Friedman's test over all samplers of a family, then Nemenyi's of all pairs with Bonferroni's correction; "
+        f"both at p < {LEVEL:g}. The family of the paper has the samplers of the paper only. All p values are in "
+        "tables/."
+    )
+    for name, (overall, pairs) in tests.items():
+        page.paragraph(f"Family: {name}. Mean ranks, 1 is best:")
+        page.table(overall)
+        significant = pairs[pairs["significant"]]
+        if len(significant):
+            page.paragraph("Pairs that differ (wins: share of blocks in which a is better than b):")
+            page.table(significant.drop(columns=["significant", "p_uncorrected", "p_sign"]))
+        else:
+            page.paragraph("No pair differs significantly.")
+    return page
+
+
+def write_summary(found: dict[str, list[Verdict]], arrived: dict[str, pd.DataFrame], out: Path) -> None:
+    """One page over all experiments of a folder: verdicts and links."""
+    page = tables.Page("All experiments")
+    everything = [verdict for name in found for verdict in found[name]]
+    table = verdicts.to_table(everything)
+    counts = table["verdict"].value_counts()
+    page.paragraph("; ".join(f"{verdict}: {count}" for verdict, count in counts.items()) or "No findings.")
+    page.links({f"{name}/report": name for name in found})
+    page.heading("Verdicts")
+    page.table(table)
+    tables.write_all(table, out / "tables", "verdicts")
+    together = pd.concat([t.assign(experiment=name) for name, t in arrived.items()], ignore_index=True)
+    together = together[["experiment", *[column for column in together.columns if column != "experiment"]]]
+    tables.write_all(together, out / "tables", "arrivals")
+    page.heading("How soon they arrive")
+    page.table(together)
+    page.write(out)
