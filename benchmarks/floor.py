@@ -71,7 +71,9 @@ def compare_with_floor(quick: bool) -> Result:
         truth, prior = simulate(name, seed=1)
         floor = time_floor(truth, repeats)
         for label, sampler in SAMPLERS.items():
-            chain = pgfa.Chain(truth.model, prior, sampler, seed=1, state=truth.state, update="features")
+            chain = pgfa.Chain(
+                truth.model, prior, sampler, seed=1, state=truth.state, update="features", column_moves=False
+            )
             sweep = time_features(chain, repeats)
             rows.append(
                 {

@@ -199,3 +199,15 @@ def test_a_resumed_run_equals_the_uninterrupted_one(prior, truth, tmp_path, monk
     pd.testing.assert_frame_equal(
         model.summarise(resumed).population_prevalence, model.summarise(reference).population_prevalence
     )
+
+
+def test_moves_of_whole_populations_can_be_turned_off():
+    truth = pgfa.simulate("pyclone", pgfa.BetaBernoulli(3), rng=2, num_rows=12, num_samples=2)
+    never = pgfa.PyClone(truth.data, column_moves=0)
+    ends = []
+    for model, column_moves in ((truth.model, False), (never, ()), (truth.model, ())):
+        chain = pgfa.Chain(model, pgfa.BetaBernoulli(3), seed=1, column_moves=column_moves)
+        chain.step(20)
+        ends.append(chain.state.parameters["V"])
+    np.testing.assert_array_equal(ends[0], ends[1])
+    assert not np.array_equal(ends[0], ends[2])

@@ -20,6 +20,7 @@ import pgfa
 from pgfa.inference.diagnostics import DiagnosticWarning, complaints
 from pgfa.inference.run import run_chain
 from pgfa.inference.warmup import power_at
+from pgfa.specs import describe_column_moves, describe_sampler, make_column_moves, make_sampler
 from pgfa.storage import StoreError
 
 MODEL = pgfa.simulate(
@@ -437,3 +438,22 @@ def test_a_worker_killed_in_mid_run_changes_nothing(client, tmp_path):
     fit = pgfa.sample(MODEL, PRIORS[1], executor=client, checkpoint=path, checkpoint_interval=0.05, **options)
     killer.join()
     assert_same_draws(reference, fit)
+
+
+@pytest.mark.parametrize(
+    "sampler",
+    [
+        pgfa.DiscreteParticleFilter(7, ancestor_sampling=True),
+        pgfa.HammingBall(3),
+        pgfa.LocallyBalanced(2),
+        pgfa.Mixture([(2.0, pgfa.MetropolisFlips(3)), (1.0, pgfa.ParticleGibbs(5, ancestor_sampling=True))]),
+    ],
+    ids=repr,
+)
+def test_samplers_come_back_from_their_descriptions(sampler):
+    assert make_sampler(json.loads(json.dumps(describe_sampler(sampler)))) == sampler
+
+
+@pytest.mark.parametrize("moves", [False, (), (pgfa.ColumnBlock(2, "users"),)])
+def test_column_moves_come_back_from_their_descriptions(moves):
+    assert make_column_moves(json.loads(json.dumps(describe_column_moves(moves)))) == moves

@@ -4,16 +4,30 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import asdict
-from typing import Any
+from typing import Any, Literal
 
 from pgfa.priors import BetaBernoulli, IndianBuffet, Prior
-from pgfa.samplers import ColumnBlock, DiscreteParticleFilter, Gibbs, Mixture, ParticleGibbs, RowGibbs, RowSampler
+from pgfa.samplers import (
+    ColumnBlock,
+    DiscreteParticleFilter,
+    Gibbs,
+    HammingBall,
+    LocallyBalanced,
+    MetropolisFlips,
+    Mixture,
+    ParticleGibbs,
+    RowGibbs,
+    RowSampler,
+)
 
 _PRIORS: dict[str, tuple[type[Prior], tuple[str, ...]]] = {
     "BetaBernoulli": (BetaBernoulli, ("num_features", "a", "b", "alpha_shape", "alpha_rate")),
     "IndianBuffet": (IndianBuffet, ("alpha_shape", "alpha_rate")),
 }
-_SAMPLERS: dict[str, Any] = {kind.__name__: kind for kind in (DiscreteParticleFilter, Gibbs, ParticleGibbs, RowGibbs)}
+_SAMPLERS: dict[str, Any] = {
+    kind.__name__: kind
+    for kind in (DiscreteParticleFilter, Gibbs, HammingBall, LocallyBalanced, MetropolisFlips, ParticleGibbs, RowGibbs)
+}
 
 
 def describe_prior(prior: Prior) -> dict[str, Any]:
@@ -31,14 +45,14 @@ def make_prior(description: dict[str, Any]) -> Prior:
     return kind(**options)
 
 
-def describe_column_moves(moves: Sequence[ColumnBlock]) -> list[dict[str, Any]]:
-    """Settings of column moves."""
-    return [asdict(move) for move in moves]
+def describe_column_moves(moves: Sequence[ColumnBlock] | Literal[False]) -> list[dict[str, Any]] | None:
+    """Settings of column moves; None where there are none at all."""
+    return None if moves is False else [asdict(move) for move in moves]
 
 
-def make_column_moves(descriptions: list[dict[str, Any]]) -> tuple[ColumnBlock, ...]:
+def make_column_moves(descriptions: list[dict[str, Any]] | None) -> tuple[ColumnBlock, ...] | Literal[False]:
     """The column moves that were described."""
-    return tuple(ColumnBlock(**description) for description in descriptions)
+    return False if descriptions is None else tuple(ColumnBlock(**description) for description in descriptions)
 
 
 def describe_sampler(sampler: RowSampler) -> dict[str, Any]:

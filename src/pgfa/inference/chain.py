@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from dataclasses import asdict
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 
@@ -40,7 +40,8 @@ class Chain:
     update
         What moves: any of ``"features"``, ``"parameters"``, ``"concentration"``.
     column_moves
-        Moves of whole columns that follow each sweep over the rows (`ColumnBlock`); part of updating the features.
+        Moves of whole columns that follow each sweep over the rows (`ColumnBlock`), part of updating the features. They
+        come beside those that the model makes of its own accord (`PyClone`); False leaves out these as well.
     state
         Where to start; drawn from the prior unless given.
 
@@ -64,7 +65,7 @@ class Chain:
         *,
         seed: Any = None,
         update: Iterable[str] = UPDATES,
-        column_moves: Sequence[ColumnBlock] = (),
+        column_moves: Sequence[ColumnBlock] | Literal[False] = (),
         state: State | None = None,
     ) -> None:
         sampler = DiscreteParticleFilter() if sampler is None else sampler
@@ -122,10 +123,11 @@ class Chain:
         for _ in range(count):
             if "features" in self.update:
                 self._update_features(power, warmup)
-                self._state = self._model.move_columns(
-                    self._state, self.prior, self.rng, power=power, step_sizes=self.step_sizes
-                )
-                for move in self.column_moves:
+                if self.column_moves is not False:
+                    self._state = self._model.move_columns(
+                        self._state, self.prior, self.rng, power=power, step_sizes=self.step_sizes
+                    )
+                for move in self.column_moves or ():
                     self._state = move.apply(self._model, self.prior, self._state, self.rng, power)
             if "parameters" in self.update:
                 self._model.update_parameters(
@@ -205,8 +207,14 @@ class Chain:
         return drop_unused_features(checked, self._model.feature_axes) if self.prior.grows else checked
 
 
-def check_column_moves(column_moves: Any, model: Model) -> tuple[ColumnBlock, ...]:
+#: Moves of whole columns beside the model's own, or False for none at all.
+ColumnMoves = tuple[ColumnBlock, ...] | Literal[False]
+
+
+def check_column_moves(column_moves: Any, model: Model) -> ColumnMoves:
     """Column moves that the model can make."""
+    if column_moves is False:
+        return False
     moves = (column_moves,) if isinstance(column_moves, ColumnBlock) else tuple(column_moves)
     for move in moves:
         if not isinstance(move, ColumnBlock):

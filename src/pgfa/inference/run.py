@@ -9,13 +9,12 @@ from typing import Any
 
 import numpy as np
 
-from pgfa.inference.chain import Chain
+from pgfa.inference.chain import Chain, ColumnMoves
 from pgfa.inference.recording import Recorder, Segment, watched_pairs
 from pgfa.inference.warmup import power_at
 from pgfa.models.base import Model
 from pgfa.priors.base import Prior
 from pgfa.samplers.base import RowSampler
-from pgfa.samplers.column_block import ColumnBlock
 from pgfa.state import State
 from pgfa.storage.store import RunStore
 
@@ -26,7 +25,7 @@ class Plan:
 
     prior: Prior
     sampler: RowSampler
-    column_moves: tuple[ColumnBlock, ...]
+    column_moves: ColumnMoves
     draws: int
     warmup: int
     thin: int

@@ -17,7 +17,7 @@ import xarray as xr
 from threadpoolctl import threadpool_limits
 
 from pgfa import checks
-from pgfa.inference.chain import Chain, check_column_moves
+from pgfa.inference.chain import Chain, ColumnMoves, check_column_moves
 from pgfa.inference.diagnostics import warn_of_problems
 from pgfa.inference.progress import Display
 from pgfa.inference.run import ChainResult, Plan, Progress, finished_iterations, run_chain
@@ -89,7 +89,8 @@ def sample(
         Share of the warm-up that is annealed: True for the default, False for none, or a number between 0 and 1.
     column_moves
         Moves of whole columns after each sweep over the rows, for models that have them: True for a mixture that brings
-        chains home from almost any start, False for none, or a sequence of `ColumnBlock`.
+        chains home from almost any start, a sequence of `ColumnBlock`, or False for none, those that a model makes of
+        its own accord included.
     save_warmup
         Keep the warm-up as well, in groups of its own.
     progress
@@ -145,7 +146,7 @@ def sample(
         "model": type(model).__name__,
         "prior": repr(prior),
         "sampler": repr(sampler),
-        "column_moves": [repr(move) for move in plan.column_moves],
+        "column_moves": [repr(move) for move in plan.column_moves or ()],
         "chains": chains,
         "seed": seed,
         **{name: getattr(plan, name) for name in _STORED_PLAN},
@@ -250,10 +251,10 @@ def _check_kinds(model: Any, prior: Any, sampler: Any) -> None:
             raise ValueError(f"{name} must be a {kind.__name__}, got {value!r}")
 
 
-def _choose_column_moves(column_moves: Any, model: Model, prior: Prior) -> tuple[ColumnBlock, ...]:
-    if not isinstance(column_moves, bool):
+def _choose_column_moves(column_moves: Any, model: Model, prior: Prior) -> ColumnMoves:
+    if column_moves is not True:
         return check_column_moves(column_moves, model)
-    if not column_moves or not model.has_column_moves:
+    if not model.has_column_moves:
         return ()
     return default_column_moves(getattr(prior, "num_features", None))
 
