@@ -275,6 +275,7 @@ INTERRUPTED = """
 import os, signal, threading, numpy as np, pgfa
 
 X = np.random.default_rng(0).normal(size=(100, 6))
+signal.signal(signal.SIGINT, signal.default_int_handler)  # a job in the background inherits that it is ignored
 threading.Timer(float(os.environ["AFTER"]), lambda: os.kill(os.getpid(), signal.SIGINT)).start()
 options = dict(draws=10_000_000, warmup=5, chains=2, seed=3, check=False)
 fit = pgfa.sample(pgfa.LinearGaussian(X), pgfa.BetaBernoulli(3), **options)
