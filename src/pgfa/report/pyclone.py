@@ -28,8 +28,8 @@ def report_pyclone(fit: Fit) -> Findings:
     dim = str(V.dims[-1])
     samples: list[Any] = list(posterior[dim].values) if dim in posterior.coords else list(range(1, V.sizes[dim] + 1))
 
-    groups = _group(fit)
-    names = ["+".join(fit.summary.names[k] for k in group) for group in groups]
+    groups = group_populations(fit)
+    names = names_of_groups(fit, groups)
     shares = _shares(fit, V, groups)
     prevalences = _prevalences(list(states_of(fit.tree, at_most=NUM_PREDICTIVE_DRAWS)), mutations, samples)
     phi = prevalences["mean"].to_numpy().reshape(len(mutations), len(samples))
@@ -58,7 +58,12 @@ def report_pyclone(fit: Fit) -> Findings:
     return findings
 
 
-def _group(fit: Fit) -> list[list[int]]:
+def names_of_groups(fit: Fit, groups: list[list[int]]) -> list[str]:
+    """Names of populations, those of the features that they consist of joined."""
+    return ["+".join(fit.summary.names[k] for k in group) for group in groups]
+
+
+def group_populations(fit: Fit) -> list[list[int]]:
     """Features that carry the same mutations are one population: the counts do not tell how cells are divided."""
     names = fit.summary.names
     of_group = {name: group for group in fit.summary.duplicates for name in group}
