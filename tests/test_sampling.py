@@ -458,3 +458,13 @@ def test_samplers_come_back_from_their_descriptions(sampler):
 @pytest.mark.parametrize("moves", [False, (), (pgfa.ColumnBlock(2, "users"),)])
 def test_column_moves_come_back_from_their_descriptions(moves):
     assert make_column_moves(json.loads(json.dumps(describe_column_moves(moves)))) == moves
+
+
+@pytest.mark.parametrize("prior", PRIORS, ids=repr)
+def test_holes_are_filled_from_the_result(prior):
+    fit = pgfa.sample(MODEL, prior, **SHORT)
+    Z, V = fit["posterior"]["Z"].values.astype(float), np.nan_to_num(fit["posterior"]["V"].values)
+    mean = np.einsum("cdnk,cdkm->nm", Z, V) / (Z.shape[0] * Z.shape[1])
+    filled = MODEL.impute(fit)
+    np.testing.assert_allclose(filled[MODEL.missing], mean[MODEL.missing])
+    assert np.array_equal(filled[~MODEL.missing], MODEL.X[~MODEL.missing])

@@ -52,13 +52,6 @@ def whole(name: str, value: Any, at_least: int) -> int:
     return int(value)
 
 
-def flag(name: str, value: Any) -> bool:
-    """True or False, and nothing that merely counts as such."""
-    if not isinstance(value, (bool, np.bool_)):
-        raise ValueError(f"{name} must be True or False, got {value!r}")
-    return bool(value)
-
-
 def one_of(name: str, value: Any, choices: tuple[str, ...]) -> str:
     """One of a few words."""
     if not isinstance(value, str) or value not in choices:

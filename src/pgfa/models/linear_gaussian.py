@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
 from typing import Any
 
 import numpy as np
@@ -17,7 +16,7 @@ from pgfa.models.base import Model, Parameters
 from pgfa.models.gaussian_rows import GramRows, ResidualRows, gram_rows, make_table, residual_rows
 from pgfa.priors.base import Prior
 from pgfa.simulation import Simulation, make_holes, simulator
-from pgfa.state import State
+from pgfa.state import State, iterate_states
 
 #: Beyond this many features per dimension residuals are cheaper to carry than products of features.
 _FEATURES_PER_DIMENSION = 4
@@ -72,16 +71,10 @@ class LinearGaussian(Model):
         intercept_prior: tuple[float, float] = (0.0, 0.01),
         singletons: str = "collapsed",
     ) -> None:
-        if not isinstance(intercept, (bool, np.bool_)):
-            raise ValueError(f"intercept must be True or False, got {intercept!r}")
-        self.intercept = bool(intercept)
-        self.tau_v_prior = _gamma_prior("tau_v_prior", tau_v_prior)
-        self.tau_x_prior = _gamma_prior("tau_x_prior", tau_x_prior)
-        mean, precision = _pair("intercept_prior", intercept_prior)
-        self.intercept_prior = (
-            checks.real("intercept_prior[0]", mean),
-            checks.positive("intercept_prior[1]", precision),
-        )
+        self.intercept = checks.truth("intercept", intercept)
+        self.tau_v_prior = checks.gamma_prior("tau_v_prior", tau_v_prior)
+        self.tau_x_prior = checks.gamma_prior("tau_x_prior", tau_x_prior)
+        self.intercept_prior = checks.normal_prior("intercept_prior", intercept_prior)
         self.singletons = checks.one_of("singletons", singletons, ("collapsed", "prior"))
         self.row_labels = list(X.index) if hasattr(X, "index") and hasattr(X, "columns") else None
         self.column_labels = list(X.columns) if hasattr(X, "index") and hasattr(X, "columns") else None
@@ -203,16 +196,34 @@ class LinearGaussian(Model):
         noise = rng.standard_normal((Z.shape[0], self.num_columns)) / np.sqrt(parameters["tau_x"])
         return Z @ parameters["V"] + self._intercept_of(parameters) + noise
 
-    def posterior_predictive(self, states: State | Iterable[State], rng: Any = None) -> NDArray[np.float64]:
-        """Replicated data sets, one for each state, of shape (number of states, N, D)."""
-        rng = checks.generator("rng", rng)
-        return np.stack([self.sample_data(state.Z, state.parameters, rng) for state in _states(states)])
+    def posterior_predictive(self, states: Any, rng: Any = None) -> NDArray[np.float64]:
+        """Replicated data sets, one for each state, of shape (number of states, N, D).
 
-    def impute(self, states: State | Iterable[State]) -> NDArray[np.float64]:
-        """The data with their missing entries filled by the posterior mean over these states."""
-        means = [self.mean(state) for state in _states(states)]
+        Parameters
+        ----------
+        states
+            A State, several of them, or the result of `pgfa.sample`, of which every draw is taken.
+        rng
+            Seed or Generator.
+        """
+        rng = checks.generator("rng", rng)
+        replicates = [self.sample_data(s.Z, s.parameters, rng) for s in iterate_states(states, self.feature_axes)]
+        return np.stack(replicates)
+
+    def impute(self, states: Any) -> NDArray[np.float64]:
+        """The data with their missing entries filled by the posterior mean over these states.
+
+        Parameters
+        ----------
+        states
+            A State, several of them, or the result of `pgfa.sample`, of which every draw is taken.
+        """
+        total, count = np.zeros(self._table.X.shape), 0
+        for state in iterate_states(states, self.feature_axes):
+            total += self.mean(state)
+            count += 1
         X, missing = self.X, self.missing
-        X[missing] = np.mean(means, axis=0)[missing]
+        X[missing] = total[missing] / count
         return X
 
     @property
@@ -277,26 +288,6 @@ def simulate_linear_gaussian(
     complete = blank.sample_data(Z, parameters, rng)
     data = make_holes(complete, missing, rng)
     return Simulation(data, complete, State(Z, float(alpha), parameters), blank.with_data(data))
-
-
-def _states(states: State | Iterable[State]) -> list[State]:
-    chosen = [states] if isinstance(states, State) else list(states)
-    if not chosen:
-        raise ValueError("states must hold at least one state")
-    return chosen
-
-
-def _pair(name: str, value: Any) -> tuple[Any, Any]:
-    try:
-        first, second = value
-    except (TypeError, ValueError):
-        raise ValueError(f"{name} must be a pair of numbers, got {value!r}") from None
-    return first, second
-
-
-def _gamma_prior(name: str, value: Any) -> tuple[float, float]:
-    shape, rate = _pair(name, value)
-    return checks.positive(f"{name}[0] (shape)", shape), checks.positive(f"{name}[1] (rate)", rate)
 
 
 def _draw_gamma(rng: np.random.Generator, shape: float, rate: float) -> float:

@@ -72,7 +72,7 @@ class DiscreteParticleFilter(RowSampler):
         checks.whole("num_particles", self.num_particles, at_least=2)
         checks.non_negative("annealing_power", self.annealing_power)
         check_test_path(self.test_path)
-        checks.flag("ancestor_sampling", self.ancestor_sampling)
+        checks.truth("ancestor_sampling", self.ancestor_sampling)
 
     def make_kernel(self, rows: RowView, num_columns: int, *, warmup: bool = False) -> DiscreteKernel:
         # Rounding in the systematic grid can let one particle more survive, and the present row yet another.

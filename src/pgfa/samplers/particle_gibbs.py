@@ -71,7 +71,7 @@ class ParticleGibbs(RowSampler):
         checks.unit_interval("resample_threshold", self.resample_threshold)
         checks.one_of("resampling", self.resampling, ("multinomial", "stratified"))
         check_test_path(self.test_path)
-        if checks.flag("ancestor_sampling", self.ancestor_sampling) and self.resampling != "multinomial":
+        if checks.truth("ancestor_sampling", self.ancestor_sampling) and self.resampling != "multinomial":
             raise ValueError('ancestor_sampling works with resampling="multinomial" only')
 
     def make_kernel(self, rows: RowView, num_columns: int, *, warmup: bool = False) -> ParticleGibbsKernel:
