@@ -211,3 +211,15 @@ def test_moves_of_whole_populations_can_be_turned_off():
         ends.append(chain.state.parameters["V"])
     np.testing.assert_array_equal(ends[0], ends[1])
     assert not np.array_equal(ends[0], ends[2])
+
+
+@pytest.mark.parametrize("sampler", [pgfa.DiscreteParticleFilter(), pgfa.ParticleGibbs()], ids=repr)
+def test_particles_that_differ_by_thousands_in_log_weight_do_not_lead_astray(sampler):
+    """With deep counts the present row often has next to no weight half way; it must not drag others along."""
+    prior = pgfa.BetaBernoulli(8)
+    truth = pgfa.simulate("pyclone", prior, rng=1, num_rows=60, num_samples=10)
+    chain = pgfa.Chain(truth.model, prior, sampler, seed=0, state=truth.state, update="features", column_moves=False)
+    reference = chain.log_density()
+    for _ in range(5):
+        chain.step()
+        assert chain.log_density() > reference - 0.1 * abs(reference)

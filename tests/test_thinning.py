@@ -93,3 +93,22 @@ def test_given_that_one_survives_the_others_do_as_if_it_had_survived_by_itself()
             assert chi2_contingency(table).pvalue > 1e-4
             num_compared += 1
     assert num_compared >= 4
+
+
+@pytest.mark.parametrize("kept", [0, 3, 11, 29])
+@pytest.mark.parametrize("depth", [5.0, 60.0, 300.0, 5000.0])
+def test_a_kept_one_of_hardly_any_weight_takes_a_place_and_nobody_elses(kept, depth):
+    """Its grid point is its own, however little of the grid it covers: no neighbour survives by rounding."""
+    rng = np.random.default_rng(3)
+    chosen, new_log_weight, weights = np.zeros(23, dtype=np.int64), np.empty(23), np.empty(30)
+    for scale in (0.1, 3.0, 100.0, 2000.0):
+        for _ in range(300):
+            log_weight = scale * rng.normal(size=30)
+            log_weight[kept] = log_weight.min() - depth
+            count, place = thin(log_weight, 30, 20, -np.inf, kept, rng, weights, chosen, new_log_weight)
+            assert chosen[place] == kept
+            assert count == 20
+            lightest = new_log_weight[place]
+            others = np.delete(np.arange(30), kept)
+            assert set(others[log_weight[others] > lightest + 1e-6]) <= set(chosen[:count].tolist())
+            assert np.all(log_weight[chosen[:count]][np.arange(count) != place] > lightest - 40.0)

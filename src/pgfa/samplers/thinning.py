@@ -120,15 +120,22 @@ def thin(log_weight, count, num_kept, floor, kept, rng, weights, chosen, new_log
             for i in range(count):
                 weights[i] = exp(min(log_weight[i] - least, 100.0))
 
-    share_of_kept = c * weights[kept] if kept >= 0 and log_weight[kept] < light_log_weight else 0.0
+    # One that reaches the threshold but for rounding counts as light: where the kept one is light, it may have to yield.
+    heavy_log_weight = light_log_weight + 1e-7
+    kept_is_light = kept >= 0 and log_weight[kept] <= heavy_log_weight
+    share_of_kept = min(c * weights[kept], 1.0) if kept_is_light else 0.0
     cumulative = 0.0
     for i in range(count):
-        cumulative += (c * weights[i]) * (log_weight[i] < light_log_weight)
+        cumulative += min(c * weights[i], 1.0) * (log_weight[i] <= heavy_log_weight)
         weights[i] = cumulative
+    # The grid point that the kept one's own stretch holds: rounding must neither lose it nor give it to a neighbour.
+    most = int(np.ceil(cumulative - 1e-6))
     offset = rng.random()
-    if share_of_kept > 0.0:
-        offset = weights[kept] - (1.0 - offset) * share_of_kept
-        offset -= np.floor(offset)
+    own = most
+    if kept_is_light:
+        point = max(weights[kept] - (1.0 - offset) * share_of_kept, 0.0)
+        own = min(int(point), most - 1)
+        offset = point - own
 
     # No branches, which nobody could predict: every particle is written, and the next one over it if it is to die.
     last = chosen.size - 1
@@ -136,8 +143,10 @@ def thin(log_weight, count, num_kept, floor, kept, rng, weights, chosen, new_log
     kept_place = -1
     before = 0
     for i in range(count):
-        is_heavy = log_weight[i] >= light_log_weight
-        reached = int(weights[i] - offset + 1.0)
+        is_heavy = log_weight[i] > heavy_log_weight
+        # Grid points below the running sum: until the kept one those before its own, from there on that as well.
+        reached = min(max(int(np.ceil(weights[i] - offset)), 0), most)
+        reached = max(reached, own + 1) if kept_is_light and i >= kept else min(reached, own)
         chosen[survivors] = i
         new_log_weight[survivors] = max(log_weight[i], light_log_weight)
         kept_place = survivors if i == kept else kept_place
