@@ -120,7 +120,7 @@ def thin(log_weight, count, num_kept, floor, kept, rng, weights, chosen, new_log
             for i in range(count):
                 weights[i] = exp(min(log_weight[i] - least, 100.0))
 
-    # One that reaches the threshold but for rounding counts as light: where the kept one is light, it may have to yield.
+    # One that reaches the threshold but for rounding counts as light: where the kept one is light, it may have to go.
     heavy_log_weight = light_log_weight + 1e-7
     kept_is_light = kept >= 0 and log_weight[kept] <= heavy_log_weight
     share_of_kept = min(c * weights[kept], 1.0) if kept_is_light else 0.0
