@@ -114,7 +114,8 @@ class ColumnBlock:
         else:
             moved = np.arange(state.num_rows)
         if moved.size:
-            a, b = prior.placeholder(state.alpha, state.num_features)
+            # Not the number of columns in use, which the move may change: its reverse must see the same placeholder.
+            a, b = prior.placeholder(state.alpha, num_outside + self.num_columns)
             view = model.column_view(state.parameters, power)
             move_columns(
                 _make_workspace(self, moved.size, *view.V.shape), view, state.Z, group, moved, self.rows == "users",
