@@ -100,6 +100,11 @@ def test_each_kind_alone(prior_name, move):
     assert p_value(prior_name, [move], num_replicates=5000, num_moves=3) > SIGNIFICANCE
 
 
+def test_births_and_deaths_of_single_columns():
+    """With two particles what guides them matters most: it must not depend on whether the column is in use now."""
+    assert p_value("buffet", [KINDS[0]], num_replicates=15_000, num_moves=5, seed=4) > SIGNIFICANCE
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize("move", [*KINDS, KINDS], ids=str)
 @pytest.mark.parametrize("prior_name", ["finite", "buffet"])
