@@ -328,7 +328,7 @@ def test_what_nobody_expected_ends_with_one(data, tmp_path, monkeypatch):
 
 
 class SteadyClock:
-    """A clock on which every look takes a second, so that how far a run gets does not hang on how busy the machine is."""
+    """A clock on which every look takes a second: how far a run gets does not hang on how busy the machine is."""
 
     def __init__(self):
         self.seconds = 0
