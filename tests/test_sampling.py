@@ -260,6 +260,13 @@ def test_damaged_stores_are_refused_with_a_reason(damage, message, tmp_path):
 # --- time and interruption --------------------------------------------------------------------------------------------
 
 
+def test_large_draws_are_saved_before_they_fill_the_memory(tmp_path, monkeypatch):
+    monkeypatch.setattr("pgfa.inference.run._MOST_BYTES", 5 * MODEL.num_rows)
+    stored = pgfa.sample(MODEL, PRIORS[0], checkpoint=tmp_path / "run", checkpoint_interval=1e6, **SHORT)
+    assert len(list((tmp_path / "run" / "chain-0").glob("segment-*"))) >= SHORT["draws"]
+    assert_same_draws(stored, pgfa.sample(MODEL, PRIORS[0], **SHORT))
+
+
 def test_a_time_budget_ends_chains_at_equal_length():
     options = {**SHORT, "draws": 10_000_000, "warmup": 5, "cores": 2}
     full = pgfa.sample(MODEL, PRIORS[0], **{**options, "draws": 5})  # compiles, so that the budget goes into draws

@@ -26,7 +26,7 @@ def watched_pairs(num_rows: int) -> NDArray[np.int64]:
 
 
 class Recorder:
-    """Collects draws of a chain until they are taken as a segment."""
+    """Collects draws of a chain, `num_bytes` of them so far, until they are taken as a segment."""
 
     def __init__(self, chain: Chain, pairs: NDArray[np.int64]) -> None:
         self._axes = chain.model.feature_axes
@@ -34,6 +34,7 @@ class Recorder:
         self._states: list[State] = []
         self._stats: list[dict[str, Any]] = []
         self._seen = self._tallies(chain)
+        self.num_bytes = 0
 
     def __len__(self) -> int:
         return len(self._states)
@@ -50,6 +51,7 @@ class Recorder:
             rates[f"acceptance_{name}"] = (accepted - before[0]) / num_proposed if num_proposed else np.nan
         self._seen = tallies
         self._states.append(state)
+        self.num_bytes += state.Z.nbytes + sum(np.asarray(value).nbytes for value in state.parameters.values())
         used = int(np.count_nonzero(state.Z.any(axis=0)))
         numbers = {"lp": chain.log_density(), "time": seconds, "used_features": used, "shared_features": shared}
         self._stats.append(numbers | rates)
@@ -64,7 +66,7 @@ class Recorder:
     def take(self) -> Segment:
         """All draws since the last call, padded to their largest number of features; the recorder is empty then."""
         states, stats = self._states, self._stats
-        self._states, self._stats = [], []
+        self._states, self._stats, self.num_bytes = [], [], 0
         num_features = np.array([state.num_features for state in states], dtype=np.int64)
         width = int(num_features.max(initial=0))
         segment: Segment = {

@@ -61,6 +61,8 @@ class ChainResult:
 
 #: Seconds between looks at the log density for the progress display.
 _LOOK = 0.5
+#: Where a run is stored, draws are saved before they take more memory than this, however short the interval so far.
+_MOST_BYTES = 16_000_000
 
 
 def run_chain(
@@ -128,8 +130,9 @@ def run_chain(
             progress.log_density = chain.log_density()
             progress.num_features = int(np.count_nonzero(chain._state.Z.any(axis=0)))
             progress.iterations_per_second = speed()
+        is_due = now - last_save > plan.checkpoint_interval or recorder.num_bytes > _MOST_BYTES
         # A segment holds either warm-up or draws, so the end of the warm-up is always saved.
-        if chain.num_iterations == plan.warmup or (store is not None and now - last_save > plan.checkpoint_interval):
+        if chain.num_iterations == plan.warmup or (store is not None and is_due):
             save()
     save()
     progress.log_density = chain.log_density()
