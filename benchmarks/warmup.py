@@ -14,20 +14,7 @@ import warnings
 import numpy as np
 
 import pgfa
-
-
-def simulate(name: str, seed: int) -> tuple[pgfa.Simulation, pgfa.BetaBernoulli]:
-    """Data of one of the paper's settings, and the prior that they are fitted with."""
-    rng = np.random.default_rng(seed)
-    model, num_features = name.split("-")
-    prior = pgfa.BetaBernoulli(int(num_features))
-    if model == "lg":
-        return pgfa.simulate("linear-gaussian", prior, rng=rng, num_rows=1000, num_columns=10), prior
-    if model == "lfrm":
-        return pgfa.simulate("relational", prior, rng=rng, num_rows=100, alpha=2.0, tau=0.25, missing=0.05), prior
-    num_samples = 4 if int(num_features) == 4 else 10
-    return pgfa.simulate("pyclone", prior, rng=rng, num_rows=200, num_samples=num_samples), prior
-
+from benchmarks.settings import simulate
 
 SETTINGS = {
     "plain": {"anneal": False, "column_moves": False},

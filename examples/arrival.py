@@ -1,0 +1,138 @@
+"""From any start to the right answer, on real data: the default against sixteen long chains without its help.
+
+For each data set sixteen chains of the discrete particle filter alone (no annealed warm-up, no moves of whole columns)
+run for a while each, and four chains with the default of `pgfa.sample` for a tenth of that time each. What counts is
+the log density that they reach: the mean over the last tenth of a chain's draws. Under the Indian buffet process
+densities of different numbers of features are hard to compare, so the number of features is fixed.
+
+Run with ``python examples/arrival.py [--seconds 20] [--data FOLDER] [NAME ...]``; the folder holds bars/, kinship/,
+lazega/, mice_protein/ and mixing/. Writes out/arrival.csv.
+"""
+
+from __future__ import annotations
+
+import argparse
+import warnings
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+
+import pgfa
+
+DATA = Path(__file__).resolve().parents[2] / "shared" / "data"
+NUM_LONG, NUM_SHORT = 16, 4
+#: The default gets this share of the time of a long chain.
+SHARE = 0.1
+
+
+def bars(folder: Path) -> tuple[Any, int]:
+    return pgfa.LinearGaussian(np.loadtxt(folder / "bars" / "X_1000x36.csv", delimiter=","), intercept=True), 6
+
+
+def mice(folder: Path) -> tuple[Any, int]:
+    table = pd.read_csv(folder / "mice_protein" / "mice_protein.csv")
+    values = table[[name for name in table.columns if name.endswith("_N")]].to_numpy(dtype=float)
+    scaled = (values - np.nanmean(values, axis=0)) / np.nanstd(values, axis=0)
+    return pgfa.LinearGaussian(scaled, intercept=True), 10
+
+
+def kinship(folder: Path) -> tuple[Any, int]:
+    X = np.loadtxt(folder / "kinship" / "kinship_term16_104x104.csv", delimiter=",")
+    return pgfa.Relational(X, self_links=False), 10
+
+
+def lazega(folder: Path) -> tuple[Any, int]:
+    X = np.loadtxt(folder / "lazega" / "law_advice.csv", delimiter=",")
+    return pgfa.Relational(X, self_links=False, bias=True), 10
+
+
+def mixing(folder: Path) -> tuple[Any, int]:
+    table = pd.read_csv(folder / "mixing" / "mixing.tsv", sep="\t")
+    numbers = {mutation: f"m{n}" for n, mutation in enumerate(dict.fromkeys(table["mutation_id"]))}
+    table["mutation_id"] = table["mutation_id"].map(numbers)  # the ids say who carries the variant
+    return pgfa.PyClone(table.drop(columns=["variant_cases", "genotypes"]), density="beta-binomial"), 6
+
+
+SOURCES: dict[str, Callable[[Path], tuple[Any, int]]] = {
+    "bars": bars,
+    "mice_protein": mice,
+    "kinship": kinship,
+    "lazega": lazega,
+    "mixing": mixing,
+}
+
+
+def iterations_in(model: Any, prior: Any, seconds: float, **settings: Any) -> int:
+    """How many iterations a chain makes in so many seconds, compilation aside."""
+    options = {"chains": 1, "cores": 1, "seed": 99, "progress": False, "check": False, **settings}
+    pgfa.sample(model, prior, draws=1, warmup=1, **options)
+    fit = pgfa.sample(model, prior, draws=20, warmup=20, **options)
+    return max(int(seconds * 40 / float(fit["sample_stats"]["time"][0, -1])), 20)
+
+
+def reached(fit: Any) -> np.ndarray:
+    """Log density at the end of every chain."""
+    values = fit["sample_stats"]["lp"].to_numpy()
+    return np.asarray(values[:, -max(values.shape[1] // 10, 1) :].mean(axis=1))
+
+
+def compare(name: str, folder: Path, seconds: float) -> dict[str, Any]:
+    """Densities that long chains without help and short default ones reach."""
+    model, num_features = SOURCES[name](folder)
+    prior = pgfa.BetaBernoulli(num_features)
+    alone = {"anneal": False, "column_moves": False}
+    options = {"seed": 1, "progress": False, "check": False}
+    length = iterations_in(model, prior, seconds, **alone)
+    long = pgfa.sample(
+        model, prior, draws=length // 2, warmup=length - length // 2, chains=NUM_LONG, thin=10, **alone, **options
+    )
+    length = iterations_in(model, prior, SHARE * seconds)
+    short = pgfa.sample(model, prior, draws=length // 3, warmup=length - length // 3, chains=NUM_SHORT, **options)
+    densities, ours = reached(long), reached(short)
+    return {
+        "data": name,
+        "features": num_features,
+        "long_chains_s": float(long["sample_stats"]["time"].max()),
+        "best_of_long": densities.max(),
+        "median_of_long": np.median(densities),
+        "default_s": float(short["sample_stats"]["time"].max()),
+        "best_of_default": ours.max(),
+        "worst_of_default": ours.min(),
+        "as_high": int(np.count_nonzero(ours >= densities.max())),
+        "spread_within_chain": float(short["sample_stats"]["lp"][int(ours.argmax())].std()),
+    } | (true_bars(short, folder) if name == "bars" else {})
+
+
+def true_bars(fit: Any, folder: Path) -> dict[str, int]:
+    """How many of the four features the chains have found: columns that are wrong in at most 2% of the rows."""
+    truth = np.loadtxt(folder / "bars" / "Z_true_1000x4.csv", delimiter=",").astype(bool)
+    last = fit["posterior"]["Z"].isel(draw=-1).to_numpy().astype(bool)
+    differs = (truth[None, :, :, None] != last[:, :, None, :]).mean(axis=1)  # chain, true column, column
+    found = (
+        np.minimum(differs, 1.0 - differs).min(axis=2) <= 0.02
+    )  # up to complements, which the intercept makes up for
+    return {"bars_found_by_worst": int(found.sum(axis=1).min()), "bars_found_by_best": int(found.sum(axis=1).max())}
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("names", nargs="*", default=list(SOURCES), metavar="NAME", help=", ".join(SOURCES))
+    parser.add_argument("--seconds", type=float, default=20.0, help="time of a long chain")
+    parser.add_argument("--data", type=Path, default=DATA)
+    options = parser.parse_args()
+    if unknown := set(options.names) - SOURCES.keys():
+        parser.error(f"there are no data {', '.join(sorted(unknown))}: choose from {', '.join(SOURCES)}")
+    warnings.simplefilter("ignore")
+    rows = []
+    for name in options.names:
+        rows.append(compare(name, options.data, options.seconds))
+        print(pd.Series(rows[-1]).to_string(), end="\n\n", flush=True)
+    Path("out").mkdir(exist_ok=True)
+    pd.DataFrame(rows).to_csv("out/arrival.csv", index=False)
+
+
+if __name__ == "__main__":
+    main()
