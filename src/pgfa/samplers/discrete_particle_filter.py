@@ -19,7 +19,7 @@ from pgfa.samplers.ancestors import (
     start_completions,
 )
 from pgfa.samplers.base import RowSampler, draw_index, exponentiate, update_row
-from pgfa.samplers.particles import run_filter, trace_path, update_row_by_particles
+from pgfa.samplers.particles import annealed, run_filter, trace_path, update_row_by_particles
 from pgfa.samplers.test_paths import check_test_path, code_of
 from pgfa.samplers.thinning import thin
 
@@ -142,7 +142,7 @@ def _run_filter(kernel, rows, n, z, log_odds, columns, num_columns, power, condi
         k = columns[t]
         test_bit = kernel.test_path[t]
         sign = 1.0 - 2.0 * test_bit
-        present_power = power * ((t + 1.0) / num_columns) ** kernel.annealing_power
+        present_power = power * annealed((t + 1.0) / num_columns, kernel.annealing_power)
         odds_if_same = log_odds[k] * test_bit
         odds_if_flipped = log_odds[k] * (1 - test_bit)
 

@@ -44,6 +44,12 @@ def update_row_by_particles(kernel, rows, n, z, log_odds, columns, num_columns, 
         z[columns[t]] = kernel.path[t]
 
 
+@compiled(allocates=False, inline=True)
+def annealed(share, annealing_power):  # type: ignore[no-untyped-def]
+    """The power of the likelihood when this share of the columns is decided; general powers take longer to compute."""
+    return share if annealing_power == 1.0 else share**annealing_power
+
+
 @compiled(allocates=False)
 def trace_path(history, num_columns, particle, path):  # type: ignore[no-untyped-def]
     """Follow a particle back to the root; an entry of the history is twice its parent plus its bit."""

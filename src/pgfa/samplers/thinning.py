@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from pgfa._compile import compiled
-from pgfa.vector_math import exp
+from pgfa.vector_math import exp, log
 
 #: How close together the bounds of the threshold must be before exponentials are taken.
 _WIDTH = 16.0
@@ -104,7 +104,7 @@ def thin(log_weight, count, num_kept, floor, kept, rng, weights, chosen, new_log
     Number of survivors, and the place of the kept one among them.
     """
     c, unit = find_threshold(log_weight, count, num_kept, weights)
-    light_log_weight = unit - np.log(c)
+    light_log_weight = unit - log(c)
     if floor > -np.inf:
         highest = log_weight[0]
         for i in range(1, count):
