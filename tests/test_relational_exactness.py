@@ -245,9 +245,11 @@ HIDE = np.array([[0, 0, 0, 0], [1, 0, 0, 0], [0, 1, 1, 0], [0, 0, 0, 0]], dtype=
 TAU_PRIOR = (4.0, 3.0)
 
 
-def template(symmetric=False, self_links=True, bias=False, **options):
-    X = np.zeros((4, 4))
-    return pgfa.Relational(X, symmetric, self_links, bias, tau_prior=TAU_PRIOR, bias_prior=(-0.5, 1.0), **options)
+def template(symmetric=False, self_links=True, bias=False, *, column_moves=1, **options):
+    priors = {"tau_prior": TAU_PRIOR, "bias_prior": (-0.5, 1.0)}
+    return pgfa.Relational(
+        np.zeros((4, 4)), symmetric, self_links, bias, column_moves=column_moves, **priors, **options
+    )
 
 
 def statistics(state, X):
@@ -330,7 +332,8 @@ def test_geweke_at_length(prior, kind, update):
 def test_without_data_the_prior_comes_back(prior, num_replicates):
     """From a fixed start far from typical, so that this shows both that the chain moves and where it goes."""
     num_rows, symmetric = 5, prior.grows
-    model = pgfa.Relational(np.full((num_rows, num_rows), np.nan), symmetric, bias=True, tau_prior=TAU_PRIOR)
+    data = np.full((num_rows, num_rows), np.nan)
+    model = pgfa.Relational(data, symmetric, bias=True, tau_prior=TAU_PRIOR, column_moves=1)
     state = pgfa.State(
         np.ones((num_rows, 3), dtype=np.uint8), 0.3, {"V": np.full((3, 3), 2.0), "tau": 3.0, "bias": 9.0}
     )
@@ -400,7 +403,7 @@ def test_buffet_against_the_enumerated_posterior(symmetric, singletons, num_repl
     """Births, deaths, rows and weights together, at fixed tau and concentration, from a fixed start."""
     model, alpha, tau, prior, classes, prob = buffet_posterior(symmetric)
     held = 1e12  # a Gamma prior as narrow as this holds the precision
-    model = pgfa.Relational(model.X, symmetric, tau_prior=(held, held / tau), singletons=singletons)
+    model = pgfa.Relational(model.X, symmetric, tau_prior=(held, held / tau), singletons=singletons, column_moves=1)
     index = {multiset: i for i, multiset in enumerate(classes)}
     counts = np.zeros(len(classes) + 1, dtype=np.int64)
     rng = np.random.default_rng(9)

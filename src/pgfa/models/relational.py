@@ -17,6 +17,7 @@ from pgfa.models import relational_singletons  # noqa: F401  (adds births and de
 from pgfa.models.base import Model, Parameters
 from pgfa.models.edges import adjacency_from_edges, edges_of_graph
 from pgfa.models.network import dense, make_network
+from pgfa.models.relational_columns import exchange_columns
 from pgfa.models.relational_rows import LinkRows, link_rows
 from pgfa.models.relational_weights import move_weights, sum_of_log_likelihoods
 from pgfa.priors.base import Prior
@@ -51,6 +52,8 @@ class Relational(Model):
     singletons
         How the weights of features of a single node are proposed under the Indian buffet process: ``"fitted"`` to the
         links of that node, or from their ``"prior"`` as in the paper, which is rarely accepted and kept for comparison.
+    column_moves
+        Proposals after each sweep to replace a column by its symmetric difference with another, or by its complement.
 
     See Also
     --------
@@ -86,6 +89,7 @@ class Relational(Model):
         tau_prior: tuple[float, float] = (1.0, 1.0),
         bias_prior: tuple[float, float] = (0.0, 0.1),
         singletons: str = "fitted",
+        column_moves: int = 3,
     ) -> None:
         self.symmetric = checks.truth("symmetric", symmetric)
         self.self_links = checks.truth("self_links", self_links)
@@ -93,6 +97,7 @@ class Relational(Model):
         self.tau_prior = checks.gamma_prior("tau_prior", tau_prior)
         self.bias_prior = checks.normal_prior("bias_prior", bias_prior)
         self.singletons = checks.one_of("singletons", singletons, ("fitted", "prior"))
+        self.column_moves = checks.whole("column_moves", column_moves, at_least=0)
         self.row_labels = _labels_of(X)
         matrix = _check_adjacency(X, self.symmetric, self.self_links)
         self._network = make_network(matrix, self.symmetric)
@@ -250,6 +255,30 @@ class Relational(Model):
             fitted_singletons=self.singletons == "fitted",
         )  # fmt: skip
 
+    def make_step_sizes(self) -> dict[str, StepSize]:
+        return {"columns": StepSize()}
+
+    def move_columns(
+        self,
+        state: State,
+        prior: Prior,
+        rng: np.random.Generator,
+        *,
+        power: float = 1.0,
+        step_sizes: dict[str, StepSize] | None = None,
+    ) -> State:
+        """Exchange columns for their symmetric differences and complements, with their weights."""
+        parameters = state.parameters
+        Z, V, accepted = exchange_columns(
+            self._network, state.Z, parameters["V"],
+            tau=float(parameters["tau"]), bias=self._bias_of(parameters), symmetric=self.symmetric,
+            log_column_mass=prior.log_column_mass(self.num_rows, state.alpha), power=float(power),
+            num_proposals=self.column_moves, rng=rng,
+        )  # fmt: skip
+        if step_sizes is not None and "columns" in step_sizes:
+            step_sizes["columns"].record(accepted, self.column_moves, adapt=False)
+        return State(Z, state.alpha, {**parameters, "V": V})
+
     def update_parameters(
         self,
         Z: NDArray[np.uint8],
@@ -325,7 +354,7 @@ class Relational(Model):
         return Relational(data, **self._settings())
 
     def _settings(self) -> dict[str, Any]:
-        names = ("symmetric", "self_links", "bias", "tau_prior", "bias_prior", "singletons")
+        names = ("symmetric", "self_links", "bias", "tau_prior", "bias_prior", "singletons", "column_moves")
         return {name: getattr(self, name) for name in names}
 
     def coords(self) -> dict[str, list[Any]]:

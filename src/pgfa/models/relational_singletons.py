@@ -14,6 +14,7 @@ import numpy as np
 from pgfa._compile import compiled, implements
 from pgfa.models.relational_rows import LANES, LinkRows, store_feature
 from pgfa.rows import begin_row, propose_singletons, propose_singletons_from_prior, start
+from pgfa.small_matrices import factorise, solve_lower, solve_upper
 from pgfa.vector_math import exp
 
 #: From zero, so many Newton steps come close enough to the mode; more precision would be no more exact.
@@ -131,34 +132,3 @@ def _log_prior_over_fit(rows, k, direction):  # type: ignore[no-untyped-def]
             length += factor[j, i] * (_weight(rows, k, j, direction) - rows.fit_mean[j])
         log_ratio += 0.5 * length * length
     return log_ratio
-
-
-@compiled(liberty="arithmetic", allocates=False)
-def factorise(A):  # type: ignore[no-untyped-def]
-    """Replace the lower triangle of a positive definite matrix by its Cholesky factor."""
-    for i in range(A.shape[0]):
-        for j in range(i + 1):
-            value = A[i, j]
-            for k in range(j):
-                value -= A[i, k] * A[j, k]
-            A[i, j] = np.sqrt(value) if i == j else value / A[j, j]
-
-
-@compiled(liberty="arithmetic", allocates=False)
-def solve_lower(factor, b, x):  # type: ignore[no-untyped-def]
-    """Solve factor x = b; x may be b."""
-    for i in range(b.size):
-        value = b[i]
-        for j in range(i):
-            value -= factor[i, j] * x[j]
-        x[i] = value / factor[i, i]
-
-
-@compiled(liberty="arithmetic", allocates=False)
-def solve_upper(factor, b, x):  # type: ignore[no-untyped-def]
-    """Solve factor' x = b; x may be b."""
-    for i in range(b.size - 1, -1, -1):
-        value = b[i]
-        for j in range(i + 1, b.size):
-            value -= factor[j, i] * x[j]
-        x[i] = value / factor[i, i]
