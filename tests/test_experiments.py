@@ -185,6 +185,17 @@ def test_every_sampler_has_the_same_data_and_start_and_its_own_stream():
     assert len(seeds) == experiment.num_chains
 
 
+@pytest.mark.parametrize("name", ["lg-5", "lfrm-5", "pyclone-4"])
+def test_only_samplers_that_ask_for_moves_of_columns_have_them(name):
+    experiment = load(name).at_scale("smoke")
+    truth = parts.simulate_data(experiment, 0)
+    start = parts.draw_start(experiment, 0, truth)
+    for entry in experiment.samplers:
+        model = parts.make_model(experiment, entry, truth)
+        chain = parts.make_chain(experiment, entry, model, start, 1)
+        assert (chain.column_moves is not False) == (entry.label == "pgfa default")
+
+
 def test_paper_moves_are_for_the_papers_samplers():
     experiment = load("pyclone-4").at_scale("smoke")
     truth = parts.simulate_data(experiment, 0)

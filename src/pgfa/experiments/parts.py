@@ -10,12 +10,12 @@ import numpy as np
 import pgfa
 from pgfa import checks
 from pgfa.experiments.definition import DefinitionError, Entry, Experiment
-from pgfa.inference.chain import Chain
+from pgfa.inference.chain import Chain, ColumnMoves
 from pgfa.models.base import Model
 from pgfa.models.linear_gaussian import LinearGaussian
 from pgfa.priors.base import Prior
 from pgfa.samplers.base import RowSampler
-from pgfa.samplers.column_block import ColumnBlock, default_column_moves
+from pgfa.samplers.column_block import default_column_moves
 from pgfa.simulation import Simulation, simulate, simulator
 from pgfa.specs import make_prior, make_sampler
 from pgfa.state import State
@@ -115,9 +115,9 @@ def make_model(experiment: Experiment, entry: Entry, truth: Simulation) -> Model
 def make_chain(experiment: Experiment, entry: Entry, model: Model, start: State, seed: Any) -> Chain:
     """A chain of this sampler from these initial values."""
     prior = prior_of(experiment, experiment.prior, "prior")
-    moves: tuple[ColumnBlock, ...] = ()
-    if entry.column_moves and model.has_column_moves:
-        moves = default_column_moves(getattr(prior, "num_features", None))
+    moves: ColumnMoves = False
+    if entry.column_moves:
+        moves = default_column_moves(getattr(prior, "num_features", None)) if model.has_column_moves else ()
     try:
         sampler: RowSampler | None = None
         if entry.name != "default":
