@@ -37,7 +37,7 @@ def enumerate_with_weights_summed_out(model):
     return np.exp(np.array(log_prob) - logsumexp(log_prob))
 
 
-def p_value(symmetric, *, num_draws=12_000, column_moves=3):
+def p_value(symmetric, *, num_draws=12_000, thin=2, column_moves=3):
     """A chain that exchanges columns more than it does anything else, against the posterior."""
     data = np.triu(X) + np.triu(X, 1).T if symmetric else X
     model = pgfa.Relational(data, symmetric, tau_prior=(HELD, HELD / TAU), column_moves=column_moves)
@@ -46,10 +46,10 @@ def p_value(symmetric, *, num_draws=12_000, column_moves=3):
     index = {Z.tobytes(): i for i, Z in enumerate(np.ascontiguousarray(all_matrices(3, 2), dtype=np.uint8))}
     counts = np.zeros(len(posterior), dtype=np.int64)
     for _ in range(num_draws):
-        chain.step(2)
+        chain.step(thin)
         counts[index[np.ascontiguousarray(chain.state.Z).tobytes()]] += 1
     rate = chain.step_sizes["columns"].acceptance_rate
-    assert column_moves == 0 or rate > 0.1
+    assert rate > 0.02
     return chi_square_p_value(counts, posterior)
 
 
@@ -65,7 +65,7 @@ def test_against_the_enumerated_posterior(symmetric, monkeypatch):
 def test_against_the_enumerated_posterior_at_length(symmetric, much_work, monkeypatch):
     monkeypatch.setattr(relational_columns, "_COMPLEMENTS", 0.4)
     monkeypatch.setattr(relational_columns, "_MUCH_WORK", much_work)
-    assert p_value(symmetric, num_draws=60_000) > SIGNIFICANCE
+    assert p_value(symmetric, num_draws=20_000, thin=6) > SIGNIFICANCE
 
 
 @pytest.mark.parametrize("much_work", [1.0, 0.1])
