@@ -29,6 +29,7 @@ from pgfa.models.pyclone_table import OPTIONAL, REQUIRED
 from pgfa.models.pyclone_updates import MOVES, Copies, Exchange, Langevin, move_sample
 from pgfa.priors.indian_buffet import harmonic
 from pgfa.rows import begin_row, draw_feature, flip, flipped, propose_singletons, spawn, start
+from pgfa.small_matrices import solve_upper
 
 COLUMNS = [*REQUIRED, *OPTIONAL]
 DENSITIES = ["binomial", "beta-binomial"]
@@ -520,7 +521,7 @@ def _move_without_drift_back(kind, target, m, point, proposal, reserve, rng):
     pyclone_updates.shape_proposals(target, m, point)
     for k in range(point.u.size):
         proposal.u[k] = rng.standard_normal()
-    pyclone_updates._solve_transposed(point.factor, proposal.u)
+    solve_upper(point.factor, proposal.u, proposal.u)
     for k in range(point.u.size):
         proposal.u[k] = point.u[k] + 0.5 * point.drift[k] + proposal.u[k]
     pyclone_updates._accept(target, m, point, proposal, 0.0, rng)

@@ -8,14 +8,17 @@ from pgfa._compile import compiled
 
 
 @compiled(liberty="arithmetic", allocates=False)
-def factorise(A):  # type: ignore[no-untyped-def]
-    """Replace the lower triangle of a positive definite matrix by its Cholesky factor."""
+def factorise(A, least=-np.inf):  # type: ignore[no-untyped-def]
+    """Replace the lower triangle of a positive definite matrix by its Cholesky factor.
+
+    Squares on its diagonal are no smaller than `least`, for matrices that rounding may have made singular.
+    """
     for i in range(A.shape[0]):
         for j in range(i + 1):
             value = A[i, j]
             for k in range(j):
                 value -= A[i, k] * A[j, k]
-            A[i, j] = np.sqrt(value) if i == j else value / A[j, j]
+            A[i, j] = np.sqrt(max(value, least)) if i == j else value / A[j, j]
 
 
 @compiled(liberty="arithmetic", allocates=False)

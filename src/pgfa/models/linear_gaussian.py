@@ -16,6 +16,7 @@ from pgfa.models.base import Model, Parameters
 from pgfa.models.gaussian_rows import GramRows, ResidualRows, gram_rows, make_table, residual_rows
 from pgfa.priors.base import Prior
 from pgfa.simulation import Simulation, make_holes, simulator
+from pgfa.small_matrices import factorise, solve_lower, solve_upper
 from pgfa.state import State, iterate_states
 
 #: Beyond this many features per dimension residuals are cheaper to carry than products of features.
@@ -330,17 +331,6 @@ def _list_owned(Z, n, with_intercept, owned):  # type: ignore[no-untyped-def]
 
 
 @compiled(liberty="arithmetic")
-def _factorise(A):  # type: ignore[no-untyped-def]
-    """Replace the lower triangle of a positive definite matrix by its Cholesky factor."""
-    for i in range(A.shape[0]):
-        for j in range(i + 1):
-            value = A[i, j]
-            for k in range(j):
-                value -= A[i, k] * A[j, k]
-            A[i, j] = np.sqrt(value) if i == j else value / A[j, j]
-
-
-@compiled(liberty="arithmetic")
 def draw_loadings(table, Z, V, intercept, tau_v, tau_x, with_intercept, intercept_mean, intercept_precision, rng):  # type: ignore[no-untyped-def]
     """Draw V, and with it the intercept, from their joint posterior given Z, in place.
 
@@ -380,22 +370,16 @@ def draw_loadings(table, Z, V, intercept, tau_v, tau_x, with_intercept, intercep
                 factor[k, k] += tau_v
             if with_intercept:
                 factor[num_features, num_features] += intercept_precision
-            _factorise(factor)
+            factorise(factor)
             have_shared = have_shared or first == last
         for i in range(size):
-            value = tau_x * moments[i, d]
-            if i == num_features:
-                value += intercept_precision * intercept_mean
-            for j in range(i):
-                value -= factor[i, j] * coefficients[j]
-            coefficients[i] = value / factor[i, i]
+            coefficients[i] = tau_x * moments[i, d]
+        if with_intercept:
+            coefficients[num_features] += intercept_precision * intercept_mean
+        solve_lower(factor, coefficients, coefficients)
         for i in range(size):
             coefficients[i] += rng.standard_normal()
-        for i in range(size - 1, -1, -1):
-            value = coefficients[i]
-            for j in range(i + 1, size):
-                value -= factor[j, i] * coefficients[j]
-            coefficients[i] = value / factor[i, i]
+        solve_upper(factor, coefficients, coefficients)
         for k in range(num_features):
             V[k, d] = coefficients[k]
         if with_intercept:

@@ -20,6 +20,7 @@ from numpy.typing import NDArray
 
 from pgfa._compile import compiled
 from pgfa.models.pyclone_likelihood import NUM_SCRATCH, add_entries
+from pgfa.vector_math import softplus
 
 #: Knots of the coarse grid and of each refinement, and the ends of the coarse grid on the logit scale.
 NUM_KNOTS = 24
@@ -86,11 +87,6 @@ def log_gamma_density(x, shape, rate):  # type: ignore[no-untyped-def]
 
 
 @compiled(allocates=False)
-def _softplus(x):  # type: ignore[no-untyped-def]
-    return max(x, 0.0) + np.log1p(np.exp(-abs(x)))
-
-
-@compiled(allocates=False)
 def taken_at(r, donor, pool):  # type: ignore[no-untyped-def]
     """T at logit r: beside a `pool` of all others if everyone gives, or out of the donor's `pool`."""
     if donor == EVERYONE:
@@ -110,7 +106,7 @@ def log_prior(r, donor, pool, count, shape, rate):  # type: ignore[no-untyped-de
     value = log_gamma_density(taken_at(r, donor, pool), count * shape, rate) + np.log(pool)
     if donor == EVERYONE:
         return value + r
-    return value + log_gamma_density(left_at(r, pool), shape, rate) - _softplus(r) - _softplus(-r)
+    return value + log_gamma_density(left_at(r, pool), shape, rate) - softplus(r) - softplus(-r)
 
 
 @compiled(allocates=False)
@@ -119,7 +115,7 @@ def _log_prior_proposal(r, donor, pool, count, shape, rate):  # type: ignore[no-
     if donor == EVERYONE:
         return log_prior(r, donor, pool, count, shape, rate)
     a, b = count * shape, shape
-    return math.lgamma(a + b) - math.lgamma(a) - math.lgamma(b) - a * _softplus(-r) - b * _softplus(r)
+    return math.lgamma(a + b) - math.lgamma(a) - math.lgamma(b) - a * softplus(-r) - b * softplus(r)
 
 
 @compiled(allocates=False)

@@ -39,6 +39,7 @@ from pgfa.models.pyclone_likelihood import (
 )
 from pgfa.models.pyclone_shares import SMALLEST
 from pgfa.samplers.base import shuffle
+from pgfa.small_matrices import factorise, solve_lower, solve_upper
 
 NUM_TRIES = 5
 LARGEST_BLOCK = 4
@@ -541,40 +542,9 @@ def shape_proposals(target, m, point):  # type: ignore[no-untyped-def]
             curvature = metric[k, h] - products[k] - products[h] + mean_product
             point.factor[k, h] = target.power * F[k] * F[h] * curvature
         point.factor[k, k] += target.shape[k]
-    _factorise(point.factor, count)
-    _solve(point.factor, point.gradient, point.drift)
-
-
-@compiled(liberty="arithmetic", allocates=False)
-def _factorise(A, count):  # type: ignore[no-untyped-def]
-    """Replace the lower triangle of a positive definite matrix by its Cholesky factor."""
-    for i in range(count):
-        for j in range(i + 1):
-            value = A[i, j]
-            for k in range(j):
-                value -= A[i, k] * A[j, k]
-            A[i, j] = np.sqrt(max(value, 1e-12)) if i == j else value / A[j, j]
-
-
-@compiled(liberty="arithmetic", allocates=False)
-def _solve_transposed(L, x):  # type: ignore[no-untyped-def]
-    """x = inverse of L' times x, in place."""
-    for i in range(x.size - 1, -1, -1):
-        value = x[i]
-        for j in range(i + 1, x.size):
-            value -= L[j, i] * x[j]
-        x[i] = value / L[i, i]
-
-
-@compiled(liberty="arithmetic", allocates=False)
-def _solve(L, b, x):  # type: ignore[no-untyped-def]
-    """x = inverse of (L L') times b."""
-    for i in range(b.size):
-        value = b[i]
-        for j in range(i):
-            value -= L[i, j] * x[j]
-        x[i] = value / L[i, i]
-    _solve_transposed(L, x)
+    factorise(point.factor[:count, :count], 1e-12)
+    solve_lower(point.factor, point.gradient, point.drift)
+    solve_upper(point.factor, point.drift, point.drift)
 
 
 @compiled(allocates=False)
@@ -598,7 +568,7 @@ def _move_langevin(kind, target, m, point, proposal, reserve, rng):  # type: ign
     for _ in range(kind.repeats):
         for k in range(point.u.size):
             proposal.u[k] = rng.standard_normal()
-        _solve_transposed(point.factor, proposal.u)
+        solve_upper(point.factor, proposal.u, proposal.u)
         for k in range(point.u.size):
             proposal.u[k] = point.u[k] + 0.5 * step * step * point.drift[k] + step * proposal.u[k]
         if not _is_sane(proposal.u):

@@ -19,7 +19,7 @@ from pgfa._compile import compiled
 from pgfa.models.network import Groups, Network, make_groups
 from pgfa.models.relational_weights import Cells, count_links, make_cells
 from pgfa.small_matrices import factorise, solve_lower, solve_upper
-from pgfa.vector_math import exp, log
+from pgfa.vector_math import exp, softplus
 
 #: Share of the proposals that replace a column by its complement.
 _COMPLEMENTS = 0.1
@@ -47,7 +47,7 @@ class Regression(NamedTuple):
 
 
 @compiled
-def _list_weights(cells, place, num_weights, symmetric):  # type: ignore[no-untyped-def]
+def _list_weights(cells, place, num_weights):  # type: ignore[no-untyped-def]
     """Which weights count for which cells, and how many times.
 
     Cells for which none does are listed as well: a complement changes which these are.
@@ -113,7 +113,7 @@ def _log_density(regression, weights, tau, power):  # type: ignore[no-untyped-de
         score = regression.base[c]
         for i in range(regression.start[c], regression.start[c + 1]):
             score += regression.times[i] * weights[regression.which[i]]
-        total -= power * regression.known[c] * (max(score, 0.0) + log(1.0 + exp(-abs(score))))
+        total -= power * regression.known[c] * softplus(score)
     return total
 
 
@@ -197,13 +197,13 @@ def _regress(
     bias: float,
     symmetric: bool,
     place: NDArray[np.int64],
+    weights: tuple[NDArray[np.int64], NDArray[np.int64]],
 ) -> Regression:
     cells: Cells = make_cells(network, groups, np.where(place >= 0, 0.0, V), bias, symmetric)
     links = np.zeros(V.shape)
     count_links(network, Z, symmetric, links)
-    source, target = _weights_of(place, symmetric)
-    known, base, start, which, times = _list_weights(cells, place, source.size, symmetric)
-    return Regression(known, base, start, which, times, links[source, target])
+    known, base, start, which, times = _list_weights(cells, place, weights[0].size)
+    return Regression(known, base, start, which, times, links[weights])
 
 
 def _chance(groups: Groups, a: int, b: int) -> float:
@@ -273,14 +273,13 @@ def exchange_columns(
         if rng.random() >= chance:
             continue
         place = _place(V.shape[0], a, b, symmetric)
-        source, target = _weights_of(place, symmetric)
-
-        before = _regress(network, groups, Z, V, bias, symmetric, place)
-        after = _regress(network, new_groups, new_Z, V, bias, symmetric, place)
+        weights = _weights_of(place, symmetric)
+        before = _regress(network, groups, Z, V, bias, symmetric, place, weights)
+        after = _regress(network, new_groups, new_Z, V, bias, symmetric, place, weights)
         old_mode, old_factor = _approximate(before, tau, power)
         new_mode, new_factor = _approximate(after, tau, power)
-        old_weights = V[source, target]
-        noise = rng.standard_normal(source.size)
+        old_weights = V[weights]
+        noise = rng.standard_normal(old_weights.size)
         solve_upper(new_factor, noise, noise)
         new_weights = new_mode + noise
 
@@ -290,8 +289,8 @@ def exchange_columns(
         log_ratio += np.log(chance_back / chance)
         if np.log(rng.random()) < log_ratio:
             Z, V, groups = new_Z, V.copy(), new_groups
-            V[source, target] = new_weights
+            V[weights] = new_weights
             if symmetric:
-                V[target, source] = new_weights
+                V[weights[::-1]] = new_weights
             accepted += 1
     return Z, V, accepted
