@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 import pandas as pd
 import pytest
@@ -278,7 +280,10 @@ def test_arrivals_say_how_much_sooner():
     assert found.loc["Ours", "share that arrives"] == 1.0
     assert found.loc["Ours", "median time of arrival"] == pytest.approx(grid(experiment.times)[0])
     assert found.loc["Ours", "sooner"] == pytest.approx(1000.0)
-    assert found.loc["Ours", "share near the truth"] == 1.0
+    assert found.loc["Ours", "share near the truth"] == found.loc["Ours", "share near the best"] == 1.0
+    assert found.loc["Ours", "time until 90% near the truth"] == pytest.approx(grid(experiment.times)[0])
+    assert found.loc["A", "share near the best"] == 0.0
+    assert np.isnan(found.loc["A", "time until 90% near the truth"])
     assert found.loc["B", "share that arrives"] == 0.0
     assert np.isnan(found.loc["B", "sooner"])
 
@@ -291,7 +296,30 @@ def test_near_the_truth_is_as_good_as_it():
     assert found.loc["B", "median time of arrival"] < found.loc["A", "median time of arrival"]
 
 
+def test_near_the_best_where_nobody_is_near_the_truth():
+    experiment = experiment_with('{kind="alike", samplers=["A", "B"]}')
+    levels = {"A": [-1.0, -0.5, -0.5], "B": [-1.0, -0.51, -0.51], "C": [-1.0, -0.6, -0.6]}
+    found = report.arrivals(experiment, make_traces(experiment, levels, noise=0.001)).set_index("sampler")
+    assert found["share near the truth"].tolist() == [0.0] * 3
+    assert found["share near the best"].tolist() == [1.0, 1.0, 0.0]
+
+
 # --- tables and figures -----------------------------------------------------------------------------------------------
+
+
+def summarise(experiment, folder):
+    traces = make_traces(experiment, A_BEST | {"Ours": [0.0] * 3})
+    found = verdicts.judge(experiment, traces)
+    report.write_summary([report.Report(experiment, traces, found, report.arrivals(experiment, traces))], folder)
+    return (folder / "report.md").read_text()
+
+
+def test_the_summary_shows_the_chains_of_comparisons_with_our_default(tmp_path):
+    experiment = experiment_with('{kind="better", samplers=["A"], than=["B"]}', scale="laptop")
+    assert "arrivals.png" not in summarise(experiment, tmp_path)
+    samplers = tuple(replace(e, name="default") if e.ours else e for e in experiment.samplers)
+    assert "(arrivals.png)" in summarise(replace(experiment, samplers=samplers), tmp_path)
+    assert (tmp_path / "arrivals.png").read_bytes().startswith(b"\x89PNG")
 
 
 def test_tables_are_escaped(tmp_path):

@@ -15,9 +15,8 @@ from pgfa.cli.options import RUN_PANEL, NoProgress
 from pgfa.cli.running import give_up, input_errors, make_console, say
 
 if TYPE_CHECKING:
-    import pandas as pd
-
     from pgfa.experiments.definition import Experiment
+    from pgfa.experiments.report import Report
     from pgfa.experiments.verdicts import Verdict
 
 app = typer.Typer(
@@ -138,7 +137,7 @@ def run_experiment(
             folder = _folder(out, scale)
             client, bar = stack.enter_context(_ready([experiment], folder, workers, scheduler, no_progress))
         runner.run(experiment, folder / experiment.name, client=client, bar=bar)
-        found, _ = _report(_at_scale(name, scale, times, None), folder)
+        found = _report(_at_scale(name, scale, times, None), folder).verdicts
     _show(found, folder / experiment.name)
 
 
@@ -154,7 +153,7 @@ def report_experiment(name: Name, scale: ScaleOption = Scale.laptop, out: Out = 
         experiment = _at_scale(name, scale, settings.get("times"), None)
         if settings.get("fingerprint") != experiment.fingerprint():
             raise RunError(f"{folder / experiment.name} holds a run of another definition of {experiment.name}")
-        found, _ = _report(experiment, folder)
+        found = _report(experiment, folder).verdicts
     _show(found, folder / experiment.name)
 
 
@@ -172,8 +171,7 @@ def run_all(
     from pgfa.experiments.definition import SHIPPED
     from pgfa.experiments.report import write_summary
 
-    found: dict[str, list[Verdict]] = {}
-    arrived: dict[str, pd.DataFrame] = {}
+    reports: list[Report] = []
     with stopping(), ExitStack() as stack:
         with input_errors():
             experiments = [_at_scale(name, scale, times, None) for name in SHIPPED]
@@ -181,9 +179,9 @@ def run_all(
             client, bar = stack.enter_context(_ready(experiments, folder, workers, scheduler, no_progress))
         for experiment in experiments:
             runner.run(experiment, folder / experiment.name, client=client, bar=bar)
-            found[experiment.name], arrived[experiment.name] = _report(experiment, folder)
-            write_summary(found, arrived, folder)
-    _show([verdict for verdicts in found.values() for verdict in verdicts], folder)
+            reports.append(_report(experiment, folder))
+            write_summary(reports, folder)
+    _show([verdict for report in reports for verdict in report.verdicts], folder)
 
 
 # --- what they share --------------------------------------------------------------------------------------------------
@@ -200,7 +198,7 @@ def _folder(out: Path | None, scale: Scale) -> Path:
     return out or Path("out") / "experiments" / scale.value
 
 
-def _report(experiment: Experiment, folder: Path) -> tuple[list[Verdict], pd.DataFrame]:
+def _report(experiment: Experiment, folder: Path) -> Report:
     from pgfa.experiments.report import write_report
 
     return write_report(experiment, folder / experiment.name)

@@ -21,6 +21,7 @@ _LINEAR = 0.01
 
 #: Enough for the longest comparison of the paper.
 _PALETTE = (*COLOURS, "#882255", "#44AA99")
+_OF_PAPER, _OURS = "0.6", COLOURS[1]
 
 
 def box_plots(experiment: Experiment, traces: pd.DataFrame, metric: str) -> Figure:
@@ -82,6 +83,41 @@ def trace_plots(experiment: Experiment, traces: pd.DataFrame, metric: str) -> Fi
     figure.suptitle(plain(experiment.title), fontsize=11)
     handles, names = panels[0, 0].get_legend_handles_labels()
     figure.legend(handles, names, loc="outside right upper", frameon=False, fontsize=9)
+    return figure
+
+
+def arrival_plots(compared: list[tuple[Experiment, pd.DataFrame]], near: float) -> Figure:
+    """All chains of several comparisons over time: those of the paper's samplers, and over them those of our default.
+
+    The band lies within `near` of the truth.
+    """
+    from matplotlib.figure import Figure
+    from matplotlib.lines import Line2D
+
+    num_columns = min(3, len(compared))
+    num_rows = -(-len(compared) // num_columns)
+    figure = Figure(figsize=(3.4 * num_columns, 2.3 * num_rows + 0.6), layout="constrained")
+    panels = figure.subplots(num_rows, num_columns, squeeze=False).ravel()
+    for axes in panels[len(compared) :]:
+        axes.set_axis_off()
+    for axes, (experiment, traces) in zip(panels, compared):
+        ours = [entry.label for entry in experiment.samplers if entry.name == "default"]
+        of_paper = [entry.label for entry in experiment.samplers if not entry.ours]
+        for labels, colour, layer in ((of_paper, _OF_PAPER, 1), (ours, _OURS, 2)):
+            shown = traces[traces["sampler"].isin(labels)]
+            for _, chain in shown.groupby(["sampler", "data", "start", "restart"]):
+                axes.plot(chain["time"], chain[LOG_DENSITY], color=colour, linewidth=0.8, alpha=0.6, zorder=layer)
+        axes.axhspan(near, -near, color="0.9", linewidth=0, zorder=0)
+        _mark_truth(axes, LOG_DENSITY)
+        axes.set_xscale("log")
+        _scale(axes, traces, LOG_DENSITY)
+        axes.set_title(plain(experiment.name), fontsize=10)
+        axes.spines[["top", "right"]].set_visible(False)
+    handles = [Line2D([], [], color=colour) for colour in (_OF_PAPER, _OURS)]
+    names = ["samplers of the paper", "default of pgfa"]
+    figure.legend(handles, names, loc="outside upper center", ncols=2, frameon=False, fontsize=9)
+    figure.supxlabel("processor time in seconds", fontsize=10)
+    figure.supylabel(title_of(LOG_DENSITY), fontsize=10)
     return figure
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import pandas as pd
@@ -18,6 +18,15 @@ from pgfa.experiments.verdicts import Verdict
 
 #: A chain within this relative log density of the truth counts as arrived there.
 NEAR_TRUTH = -0.02
+
+
+class Report(NamedTuple):
+    """What the chains of one experiment have shown."""
+
+    experiment: Experiment
+    traces: pd.DataFrame
+    verdicts: list[Verdict]
+    arrivals: pd.DataFrame
 
 
 def collect(experiment: Experiment, out: Path) -> tuple[pd.DataFrame, pd.DataFrame]:
@@ -58,20 +67,23 @@ def arrivals(experiment: Experiment, traces: pd.DataFrame) -> pd.DataFrame:
     or if that is higher, near the truth: beyond, chains only fluctuate. A chain arrives when it first reaches it.
     `sooner` is the last time over the median time of arrival, for samplers of which at least half of the chains arrive.
     """
+    nowhere = float("nan")
     last = traces[np.isclose(traces["time"], experiment.times[-1])]
     ours = [entry.label for entry in experiment.samplers if entry.ours]
     of_paper = last[~last["sampler"].isin(ours)]
     medians = (of_paper if len(of_paper) else last).groupby(["data", "sampler"])[LOG_DENSITY].median()
     level = traces["data"].map(medians.groupby("data").max().clip(upper=NEAR_TRUTH))
+    best = last["data"].map(last.groupby("data")[LOG_DENSITY].max())
     rows: list[dict[str, Any]] = []
     for entry in experiment.samplers:
         chains = traces[traces["sampler"] == entry.label]
         if chains.empty:
             continue
-        there = chains[chains[LOG_DENSITY] >= level[chains.index]].groupby(BLOCK)["time"].min()
         num_chains = chains.groupby(BLOCK).ngroups
-        times = np.concatenate([there.to_numpy(), np.full(num_chains - len(there), np.inf)])
-        median = float(np.quantile(times, 0.5, method="lower"))
+        arrived = _first_times(chains[chains[LOG_DENSITY] >= level[chains.index]], num_chains)
+        near = _first_times(chains[chains[LOG_DENSITY] >= NEAR_TRUTH], num_chains)
+        median = float(np.quantile(arrived, 0.5, method="lower"))
+        most_near = float(np.quantile(near, 0.9, method="higher"))
         at_end = last.loc[last["sampler"] == entry.label, LOG_DENSITY]
         rows.append(
             {
@@ -79,12 +91,20 @@ def arrivals(experiment: Experiment, traces: pd.DataFrame) -> pd.DataFrame:
                 "chains": num_chains,
                 "median at the end": float(at_end.median()),
                 "share near the truth": float((at_end >= NEAR_TRUTH).mean()),
-                "share that arrives": len(there) / num_chains,
-                "median time of arrival": median if np.isfinite(median) else float("nan"),
-                "sooner": experiment.times[-1] / median if np.isfinite(median) else float("nan"),
+                "share near the best": float((at_end >= best[at_end.index] + NEAR_TRUTH).mean()),
+                "time until 90% near the truth": most_near if np.isfinite(most_near) else nowhere,
+                "share that arrives": float(np.isfinite(arrived).mean()),
+                "median time of arrival": median if np.isfinite(median) else nowhere,
+                "sooner": experiment.times[-1] / median if np.isfinite(median) else nowhere,
             }
         )
     return pd.DataFrame(rows)
+
+
+def _first_times(there: pd.DataFrame, num_chains: int) -> np.ndarray:
+    """For each chain the first time among the rows of a trace that are there; infinity if there are none."""
+    first = there.groupby(BLOCK)["time"].min().to_numpy()
+    return np.concatenate([first, np.full(num_chains - len(first), np.inf)])
 
 
 def speeds(chains: pd.DataFrame) -> pd.DataFrame:
@@ -104,8 +124,8 @@ def medians(experiment: Experiment, traces: pd.DataFrame, metric: str) -> pd.Dat
     return table.reset_index()
 
 
-def write_report(experiment: Experiment, out: Path) -> tuple[list[Verdict], pd.DataFrame]:
-    """Write traces, tables, figures and the report into the folder of the run; returns verdicts and arrivals."""
+def write_report(experiment: Experiment, out: Path) -> Report:
+    """Write traces, tables, figures and the report into the folder of the run."""
     traces, chains = collect(experiment, out)
     tables.write_table(traces, out / "traces.csv.gz")
     tables.write_table(chains, out / "chains.csv")
@@ -135,7 +155,7 @@ def write_report(experiment: Experiment, out: Path) -> tuple[list[Verdict], pd.D
             draw(experiment, traces, metric).savefig(out / path, dpi=130)
             pictures.append((metric, kind, path))
     _page(experiment, traces, chains, tests, found, arrived, pictures).write(out)
-    return found, arrived
+    return Report(experiment, traces, found, arrived)
 
 
 def _write_parquet(table: pd.DataFrame, path: Path) -> None:
@@ -178,7 +198,8 @@ def _page(
     page.paragraph(
         "A chain arrives when its relative log density first reaches the best median that a sampler of the paper has "
         "at the last time for the same data set, or comes near the truth, if that is sooner. Near the truth means a "
-        f"relative log density of {NEAR_TRUTH:g} or more; its share is that at the last time."
+        f"relative log density of {NEAR_TRUTH:g} or more, and near the best as little below the best chain of all "
+        "samplers with the same data. Both shares are those at the last time."
     )
     page.table(arrived.merge(speeds(chains), on="sampler"))
     for metric in dict.fromkeys(metric for metric, _, _ in pictures):
@@ -206,19 +227,27 @@ def _page(
     return page
 
 
-def write_summary(found: dict[str, list[Verdict]], arrived: dict[str, pd.DataFrame], out: Path) -> None:
-    """One page over all experiments of a folder: verdicts and links."""
+def write_summary(reports: list[Report], out: Path) -> None:
+    """One page over all experiments of a folder: verdicts, arrivals and links."""
     page = tables.Page("All experiments")
-    everything = [verdict for name in found for verdict in found[name]]
-    table = verdicts.to_table(everything)
+    table = verdicts.to_table([verdict for report in reports for verdict in report.verdicts])
     counts = table["verdict"].value_counts()
     page.paragraph("; ".join(f"{verdict}: {count}" for verdict, count in counts.items()) or "No findings.")
-    page.links({f"{name}/report": name for name in found})
+    page.links({f"{report.experiment.name}/report": report.experiment.name for report in reports})
+    compared = [report for report in reports if any(entry.name == "default" for entry in report.experiment.samplers)]
+    if compared:
+        picture = figures.arrival_plots([(report.experiment, report.traces) for report in compared], NEAR_TRUTH)
+        picture.savefig(out / "arrivals.png", dpi=130)
+        page.picture("arrivals.png", "Relative log density of all chains over time")
     page.heading("Verdicts")
     page.table(table)
     tables.write_all(table, out / "tables", "verdicts")
-    together = pd.concat([t.assign(experiment=name) for name, t in arrived.items()], ignore_index=True)
-    together = together[["experiment", *[column for column in together.columns if column != "experiment"]]]
+    arrived = []
+    for report in reports:
+        named = report.arrivals.copy()
+        named.insert(0, "experiment", report.experiment.name)
+        arrived.append(named)
+    together = pd.concat(arrived, ignore_index=True)
     tables.write_all(together, out / "tables", "arrivals")
     page.heading("How soon they arrive")
     page.table(together)
