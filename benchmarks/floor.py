@@ -92,7 +92,6 @@ def compare_with_floor(quick: bool) -> Result:
             f"{NUM_PARTICLES} particles, annealing power 1, zeros; medians on one core. The floor evaluates and writes "
             "the predictors of as many particles as the filter does, and neither weighs nor draws.",
             f"Required: at most {ALLOWED} times the floor. Where it is missed, the arithmetic is so little (through "
-            "products of features a likelihood is one number looked up) that weighing and choosing take more: with the "
-            "thinning left out, the discrete particle filter on lg-20 takes 1.6 times the floor.",
+            "products of features a likelihood is one number looked up) that weighing and choosing take more.",
         ],
     )

@@ -1,0 +1,54 @@
+"""Do chains that start in different places agree, at the default length and with nothing turned on?"""
+
+from __future__ import annotations
+
+import time
+import warnings
+
+import pandas as pd
+
+import pgfa
+from benchmarks.settings import SETTINGS, simulate
+from benchmarks.suites import Result, suite
+
+#: Chains agree where R-hat is below this.
+ALLOWED = 1.05
+DATA_SETS = (1, 2)
+
+
+@suite("agreement")
+def measure_agreement(quick: bool) -> Result:
+    length = {"draws": 50, "warmup": 50, "chains": 2} if quick else {}
+    names = [name for name in SETTINGS if name.startswith("lg-")]
+    rows = []
+    for name in names[:1] if quick else names:
+        for seed in DATA_SETS[:1] if quick else DATA_SETS:
+            simulation, prior = simulate(name, seed)
+            begun = time.perf_counter()
+            with warnings.catch_warnings():
+                warnings.simplefilter("ignore")
+                fit = pgfa.sample(simulation.model, prior, seed=seed, progress=False, check=False, **length)
+            rows.append(_describe(fit) | {"data": f"{name}, set {seed}", "seconds": time.perf_counter() - begun})
+    table = pd.DataFrame(rows)
+    table["met"] = table[["r_hat_log_density", "r_hat_features", "largest_r_hat_of_pairs"]].max(axis=1) < ALLOWED
+    return Result(
+        "Agreement: R-hat of chains that start apart",
+        table[["data", *[column for column in table.columns if column != "data"]]],
+        [
+            "`pgfa.sample(model, prior)` and no more: four chains from draws of the prior, 500 iterations of warm-up, "
+            "1000 draws. R-hat is rank-normalised; pairs are pairs of rows, and what is compared is the number of "
+            f"features that they share. Required: below {ALLOWED} throughout.",
+        ],
+    )
+
+
+def _describe(fit: object) -> dict[str, float]:
+    table = pgfa.diagnose(fit)  # type: ignore[arg-type]
+    pairs = table[table.index.str.startswith("shared_features")]
+    return {
+        "r_hat_log_density": table.loc["lp", "r_hat"],
+        "r_hat_features": table.loc["used_features", "r_hat"],
+        "largest_r_hat_of_pairs": pairs["r_hat"].max(),
+        "pairs_below": float((pairs["r_hat"] < ALLOWED).mean()),
+        "least_effective_draws": table["ess_bulk"].min(),
+    }
