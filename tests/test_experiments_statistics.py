@@ -302,6 +302,7 @@ def test_near_the_best_where_nobody_is_near_the_truth():
     found = report.arrivals(experiment, make_traces(experiment, levels, noise=0.001)).set_index("sampler")
     assert found["share near the truth"].tolist() == [0.0] * 3
     assert found["share near the best"].tolist() == [1.0, 1.0, 0.0]
+    assert found["share once near the truth"].tolist() == [0.0] * 3
 
 
 # --- tables and figures -----------------------------------------------------------------------------------------------

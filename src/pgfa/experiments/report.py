@@ -92,6 +92,7 @@ def arrivals(experiment: Experiment, traces: pd.DataFrame) -> pd.DataFrame:
                 "median at the end": float(at_end.median()),
                 "share near the truth": float((at_end >= NEAR_TRUTH).mean()),
                 "share near the best": float((at_end >= best[at_end.index] + NEAR_TRUTH).mean()),
+                "share once near the truth": float(np.isfinite(near).mean()),
                 "time until 90% near the truth": most_near if np.isfinite(most_near) else nowhere,
                 "share that arrives": float(np.isfinite(arrived).mean()),
                 "median time of arrival": median if np.isfinite(median) else nowhere,
@@ -199,7 +200,8 @@ def _page(
         "A chain arrives when its relative log density first reaches the best median that a sampler of the paper has "
         "at the last time for the same data set, or comes near the truth, if that is sooner. Near the truth means a "
         f"relative log density of {NEAR_TRUTH:g} or more, and near the best as little below the best chain of all "
-        "samplers with the same data. Both shares are those at the last time."
+        "samplers with the same data. Both shares are those at the last time. Where the true log density is small, "
+        "draws of the posterior come and go, so that there is also the share that was once near the truth."
     )
     page.table(arrived.merge(speeds(chains), on="sampler"))
     for metric in dict.fromkeys(metric for metric, _, _ in pictures):

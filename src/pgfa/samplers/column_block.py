@@ -125,7 +125,7 @@ class ColumnBlock:
 
 
 def default_column_moves(num_features: int | None) -> tuple[ColumnBlock, ...]:
-    """A mixture of moves that brings chains home; at about the cost of one sweep of the discrete particle filter.
+    """A mixture of moves that brings chains home, at about the cost of two sweeps of the discrete particle filter.
 
     Parameters
     ----------
