@@ -8,10 +8,11 @@ import numpy as np
 import pandas as pd
 
 import pgfa
+from benchmarks.settings import simulate
 from benchmarks.suites import Result, suite
 from pgfa.metrics import relative_log_density
 
-#: Networks of 100 nodes and eight features whose chains get stuck under the buffet.
+#: Networks of the setting lfrm-ibp whose chains get stuck.
 NETWORKS = (1, 2, 6)
 NUM_CHAINS = 6
 EXCHANGES = (0, 3, 6)
@@ -27,7 +28,7 @@ def measure_exchanges(quick: bool) -> Result:
         "Relational model: chains that had settled, with and without exchanges of columns",
         pd.DataFrame([row for seed in seeds for row in _go_on(seed, num_chains, length)]),
         [
-            f"Networks of 100 nodes with eight features, under the Indian buffet process. {num_chains} chains each "
+            f"Three networks of the setting lfrm-ibp (100 nodes). {num_chains} chains each "
             f"settle in {length} iterations without exchanges, the first half of them annealed, and then make {length} "
             f"more with so many exchanges proposed in each. Home is within {NEAR:.0%} of the true log density.",
         ],
@@ -36,10 +37,7 @@ def measure_exchanges(quick: bool) -> Result:
 
 def _go_on(seed: int, num_chains: int, length: int) -> list[dict[str, object]]:
     """Let settled chains of one network go on, each time from the same states."""
-    truth = pgfa.simulate(
-        "relational", pgfa.BetaBernoulli(8), rng=seed, alpha=2.0, num_rows=100, tau=0.25, missing=0.05
-    )
-    prior = pgfa.IndianBuffet()
+    truth, prior = simulate("lfrm-ibp", seed)
     true_density = pgfa.Chain(truth.model, prior, seed=0, state=truth.state).log_density()
     settled = []
     for chain_seed in range(num_chains):

@@ -153,7 +153,7 @@ def write_report(experiment: Experiment, out: Path) -> Report:
     for metric in metrics:
         for kind, draw in (("box", figures.box_plots), ("trace", figures.trace_plots)):
             path = f"figures/{kind}-{metric}.png"
-            draw(experiment, traces, metric).savefig(out / path, dpi=130)
+            figures.save(draw(experiment, traces, metric), out / path)
             pictures.append((metric, kind, path))
     _page(experiment, traces, chains, tests, found, arrived, pictures).write(out)
     return Report(experiment, traces, found, arrived)
@@ -239,7 +239,7 @@ def write_summary(reports: list[Report], out: Path) -> None:
     compared = [report for report in reports if any(entry.name == "default" for entry in report.experiment.samplers)]
     if compared:
         picture = figures.arrival_plots([(report.experiment, report.traces) for report in compared], NEAR_TRUTH)
-        picture.savefig(out / "arrivals.png", dpi=130)
+        figures.save(picture, out / "arrivals.png")
         page.picture("arrivals.png", "Relative log density of all chains over time")
     page.heading("Verdicts")
     page.table(table)
