@@ -15,7 +15,7 @@ WORKERS ?= 2
 PYTEST := $(BIN)/python -m pytest -n $(WORKERS)
 SUITE := --doctest-modules src tests
 
-.PHONY: help run test test-all lint format bench bench-quick examples clean
+.PHONY: help run test test-all lint format bench bench-quick examples experiments clean
 
 help: ## show this list
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## /  make \1\t/' | expand -t 22
@@ -53,6 +53,12 @@ bench-quick: $(STAMP) ## the same with few repeats
 examples: $(STAMP) ## run the examples
 	$(BIN)/python examples/toy.py
 	$(BIN)/python examples/poisson_counts.py --check
+
+experiments: $(STAMP) ## rerun the experiments of the paper, about two hours, and put reports into docs
+	$(BIN)/pgfa experiment run-all --scale laptop --out out/experiments/laptop
+	mkdir -p docs/experiments-laptop
+	cd out/experiments/laptop && find . -name report.md -o -name '*.png' -o -name chains.csv -o -path '*/tables/*.csv' \
+		| tar -cf - -T - | tar -xf - -C $(CURDIR)/docs/experiments-laptop
 
 clean: ## remove everything that was built
 	rm -rf $(VENV) out bench-out build dist .pytest_cache .mypy_cache .ruff_cache .hypothesis

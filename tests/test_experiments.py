@@ -438,9 +438,17 @@ def test_all_of_them_are_reported_on_together(toy, monkeypatch):
     assert len(pd.read_csv(toy.parent / "tables" / "arrivals.csv")) == 3
 
 
+def test_all_that_were_run_are_reported_on_again(toy):
+    result = CliRunner().invoke(app, ["experiment", "report", "--scale", "smoke", "--out", str(toy.parent)])
+    assert result.exit_code == 0, result.output
+    assert "Gibbs never leaves" in result.output
+    assert "[toy](toy/report.md)" in (toy.parent / "report.md").read_text()
+
+
 @pytest.mark.parametrize(
     ("arguments", "words"),
     [
+        (["report", "--scale", "smoke"], "holds no experiment"),
         (["run", "nix", "--scale", "smoke"], "no experiment 'nix'"),
         (["run", "toy", "--scale", "smoke", "--times", "1,x"], "1,10,100"),
         (["run", "toy", "--scale", "smoke", "--times", "2,1"], "times must increase"),

@@ -44,6 +44,14 @@ Name = Annotated[
     str,
     typer.Argument(metavar="NAME", help="One of [bold]pgfa experiment list[/], or a TOML file.", show_default=False),
 ]
+NameOrAll = Annotated[
+    str | None,
+    typer.Argument(
+        metavar="NAME",
+        help="One of [bold]pgfa experiment list[/], or a TOML file; all that were run unless given.",
+        show_default=False,
+    ),
+]
 ScaleOption = Annotated[
     Scale,
     typer.Option(
@@ -142,19 +150,22 @@ def run_experiment(
 
 
 @app.command("report", epilog="Example: [bold]pgfa experiment report lg-5 --scale laptop[/]")
-def report_experiment(name: Name, scale: ScaleOption = Scale.laptop, out: Out = None) -> None:
-    """Report on what has been run so far, finished or not."""
-    from pgfa.experiments.runner import RunError, read_settings
+def report_experiment(name: NameOrAll = None, scale: ScaleOption = Scale.laptop, out: Out = None) -> None:
+    """Report on what has been run so far, finished or not: on one experiment, or on all of the paper's together."""
+    from pgfa.experiments.definition import SHIPPED
+    from pgfa.experiments.report import write_summary
+    from pgfa.experiments.runner import RunError
 
     with input_errors():
         folder = _folder(out, scale)
-        experiment = _at_scale(name, scale, None, None)
-        settings = read_settings(folder / experiment.name)
-        experiment = _at_scale(name, scale, settings.get("times"), None)
-        if settings.get("fingerprint") != experiment.fingerprint():
-            raise RunError(f"{folder / experiment.name} holds a run of another definition of {experiment.name}")
-        found = _report(experiment, folder).verdicts
-    _show(found, folder / experiment.name)
+        names = [shipped for shipped in SHIPPED if (folder / shipped).exists()] if name is None else [name]
+        if not names:
+            raise RunError(f"{folder} holds no experiment of the paper: run one first")
+        reports = [_report(_as_run(name, scale, folder), folder) for name in names]
+        if name is None:
+            write_summary(reports, folder)
+    where = folder if name is None else folder / reports[0].experiment.name
+    _show([verdict for report in reports for verdict in report.verdicts], where)
 
 
 @app.command("run-all", epilog="Example: [bold]pgfa experiment run-all --scale laptop[/]")
@@ -192,6 +203,18 @@ def _at_scale(name: str, scale: Scale, times: Any, samplers: str | None) -> Expe
 
     chosen = None if samplers is None else samplers.split(",")
     return load(name).at_scale(scale.value, times=times, samplers=chosen)
+
+
+def _as_run(name: str, scale: Scale, folder: Path) -> Experiment:
+    """The experiment with the times that a folder holds chains of."""
+    from pgfa.experiments.runner import RunError, read_settings
+
+    experiment = _at_scale(name, scale, None, None)
+    settings = read_settings(folder / experiment.name)
+    experiment = _at_scale(name, scale, settings.get("times"), None)
+    if settings.get("fingerprint") != experiment.fingerprint():
+        raise RunError(f"{folder / experiment.name} holds a run of another definition of {experiment.name}")
+    return experiment
 
 
 def _folder(out: Path | None, scale: Scale) -> Path:
