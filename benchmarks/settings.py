@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import warnings
 from typing import Any
 
 import numpy as np
+import xarray as xr
 
 import pgfa
 
@@ -33,3 +35,12 @@ def simulate(name: str, seed: int) -> tuple[pgfa.Simulation, pgfa.BetaBernoulli 
     model, _, sizes = SETTINGS[name]
     prior = make_prior(name)
     return pgfa.simulate(model, prior, rng=np.random.default_rng(seed), alpha=2.0, **sizes), prior
+
+
+def sample_quietly(
+    model: pgfa.models.Model, prior: pgfa.BetaBernoulli | pgfa.IndianBuffet, **settings: Any
+) -> xr.DataTree:
+    """`pgfa.sample` without a bar and without complaints, which a table is to show."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        return pgfa.sample(model, prior, progress=False, check=False, **settings)

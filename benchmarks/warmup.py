@@ -10,12 +10,12 @@ from __future__ import annotations
 
 import argparse
 import time
-import warnings
 
 import numpy as np
 
 import pgfa
-from benchmarks.settings import simulate
+from benchmarks.settings import sample_quietly, simulate
+from pgfa.experiments.report import NEAR_TRUTH
 
 SETTINGS = {
     "plain": {"anneal": False, "column_moves": False},
@@ -43,17 +43,15 @@ def main() -> None:
                 continue
             initial = simulation.state if label == "from the truth" else None
             began = time.perf_counter()
-            with warnings.catch_warnings():
-                warnings.simplefilter("ignore")
-                fit = pgfa.sample(
-                    simulation.model, prior, draws=options.draws, warmup=options.warmup, chains=options.starts, seed=7,
-                    progress=False, check=False, initial=initial, **settings,
-                )  # fmt: skip
+            fit = sample_quietly(
+                simulation.model, prior, draws=options.draws, warmup=options.warmup, chains=options.starts, seed=7,
+                initial=initial, **settings,
+            )  # fmt: skip
             seconds = (time.perf_counter() - began) * 2 / options.starts
             last = np.asarray(fit["sample_stats"]["lp"][:, -20:].mean("draw"))
             relative = pgfa.metrics.relative_log_density(last, truth)
             print(
-                f"| {name} | {label} | {np.count_nonzero(relative > -0.02)} of {options.starts} "
+                f"| {name} | {label} | {np.count_nonzero(relative > NEAR_TRUTH)} of {options.starts} "
                 f"| {np.median(relative):.3f} | {seconds:.1f} |",
                 flush=True,
             )

@@ -13,13 +13,14 @@ import pgfa
 
 ROOT = Path(__file__).resolve().parents[1]
 PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md"))]
+on_every_page = pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(ROOT)))
 
 
 def code_blocks(page: Path) -> list[str]:
     return re.findall(r"```python\n(.*?)```", page.read_text(), flags=re.DOTALL)
 
 
-@pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(ROOT)))
+@on_every_page
 def test_code_runs(page, tmp_path, monkeypatch):
     """The blocks of a page, one after the other; short runs stand in for long ones."""
     monkeypatch.chdir(tmp_path)
@@ -33,14 +34,14 @@ def test_code_runs(page, tmp_path, monkeypatch):
             exec(compile(block, page.name, "exec"), names)
 
 
-@pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(ROOT)))
+@on_every_page
 def test_links_lead_somewhere(page):
     for target in re.findall(r"\]\(([^)]+)\)", page.read_text()):
         if not target.startswith("https://"):
             assert (page.parent / target).exists(), target
 
 
-@pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(ROOT)))
+@on_every_page
 def test_names_exist(page):
     for dotted in set(re.findall(r"`pgfa((?:\.\w+)+)", page.read_text())):
         thing = pgfa

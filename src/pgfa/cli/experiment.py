@@ -161,7 +161,7 @@ def report_experiment(name: NameOrAll = None, scale: ScaleOption = Scale.laptop,
         names = [shipped for shipped in SHIPPED if (folder / shipped).exists()] if name is None else [name]
         if not names:
             raise RunError(f"{folder} holds no experiment of the paper: run one first")
-        reports = [_report(_as_run(name, scale, folder), folder) for name in names]
+        reports = [_report(_as_run(each, scale, folder), folder) for each in names]
         if name is None:
             write_summary(reports, folder)
     where = folder if name is None else folder / reports[0].experiment.name

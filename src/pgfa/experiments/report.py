@@ -67,7 +67,6 @@ def arrivals(experiment: Experiment, traces: pd.DataFrame) -> pd.DataFrame:
     or if that is higher, near the truth: beyond, chains only fluctuate. A chain arrives when it first reaches it.
     `sooner` is the last time over the median time of arrival, for samplers of which at least half of the chains arrive.
     """
-    nowhere = float("nan")
     last = traces[np.isclose(traces["time"], experiment.times[-1])]
     ours = [entry.label for entry in experiment.samplers if entry.ours]
     of_paper = last[~last["sampler"].isin(ours)]
@@ -82,8 +81,7 @@ def arrivals(experiment: Experiment, traces: pd.DataFrame) -> pd.DataFrame:
         num_chains = chains.groupby(BLOCK).ngroups
         arrived = _first_times(chains[chains[LOG_DENSITY] >= level[chains.index]], num_chains)
         near = _first_times(chains[chains[LOG_DENSITY] >= NEAR_TRUTH], num_chains)
-        median = float(np.quantile(arrived, 0.5, method="lower"))
-        most_near = float(np.quantile(near, 0.9, method="higher"))
+        median = _time_of_share(arrived, 0.5)
         at_end = last.loc[last["sampler"] == entry.label, LOG_DENSITY]
         rows.append(
             {
@@ -93,10 +91,10 @@ def arrivals(experiment: Experiment, traces: pd.DataFrame) -> pd.DataFrame:
                 "share near the truth": float((at_end >= NEAR_TRUTH).mean()),
                 "share near the best": float((at_end >= best[at_end.index] + NEAR_TRUTH).mean()),
                 "share once near the truth": float(np.isfinite(near).mean()),
-                "time until 90% near the truth": most_near if np.isfinite(most_near) else nowhere,
+                "time until 90% near the truth": _time_of_share(near, 0.9),
                 "share that arrives": float(np.isfinite(arrived).mean()),
-                "median time of arrival": median if np.isfinite(median) else nowhere,
-                "sooner": experiment.times[-1] / median if np.isfinite(median) else nowhere,
+                "median time of arrival": median,
+                "sooner": experiment.times[-1] / median,
             }
         )
     return pd.DataFrame(rows)
@@ -106,6 +104,12 @@ def _first_times(there: pd.DataFrame, num_chains: int) -> np.ndarray:
     """For each chain the first time among the rows of a trace that are there; infinity if there are none."""
     first = there.groupby(BLOCK)["time"].min().to_numpy()
     return np.concatenate([first, np.full(num_chains - len(first), np.inf)])
+
+
+def _time_of_share(first: np.ndarray, share: float) -> float:
+    """When at least this share of the chains has been there for the first time; NaN if it never has."""
+    time = float(np.quantile(first, share, method="inverted_cdf"))
+    return time if np.isfinite(time) else float("nan")
 
 
 def speeds(chains: pd.DataFrame) -> pd.DataFrame:
