@@ -37,9 +37,10 @@ def measure_births(quick: bool) -> Result:
         pd.DataFrame(rows),
         [
             f"Simulated with {NUM_FEATURES} features, of which some may have no owner, and fitted under the Indian "
-            "buffet process: mean number of features in use over two chains of 300 draws after 300 iterations of "
-            "annealed warm-up, which start from the truth, without features, and with three times as many, laid "
-            "out at random. The spread is the standard deviation over the draws of the chains from the truth.",
+            f"buffet process: mean number of features in use over {length['chains']} chains of {length['draws']} draws "
+            f"after {length['warmup']} iterations of annealed warm-up, which start from the truth, without features, "
+            "and with three times as many, laid out at random. The spread is the standard deviation over the draws of "
+            "the chains from the truth.",
             "Required: means within two such spreads, or within half a feature where the posterior has hardly any.",
         ],
     )
