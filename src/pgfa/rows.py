@@ -75,6 +75,28 @@ def propose_singletons(rows: Any, n: int, z: Any, old: Any, new: Any, block: Any
     raise NotImplementedError
 
 
+def integrate_singletons(rows: Any, count: int, power: float) -> float:
+    """Power that the row's likelihood has, up to a constant, once the parameters of its singletons are integrated out.
+
+    The features that a row shares with others are then updated as if it had no singletons, at this power, and
+    `draw_singletons` follows. Without that, a row whose singleton does the work of a shared feature hardly ever takes
+    the shared one: it would have to own both for a while, or neither. Negative where a model cannot do it.
+
+    Parameters
+    ----------
+    count
+        Number of singletons of the row at hand, at least one.
+    power
+        Power of the likelihood given the singletons.
+    """
+    raise NotImplementedError
+
+
+def draw_singletons(rows: Any, n: int, z: Any, singletons: Any, power: float, rng: Any) -> None:
+    """Draw the parameters of these columns, which row n alone owns, given the rest; after `integrate_singletons`."""
+    raise NotImplementedError
+
+
 @implements(end_row, None, allocates=False)
 def _forget_row(rows, n, z):  # type: ignore[no-untyped-def]
     pass
@@ -102,3 +124,13 @@ def propose_singletons_from_prior(rows, n, z, old, new, block, power, rng):  # t
 @implements(propose_singletons, None, allocates=False)
 def _propose_singletons(rows, n, z, old, new, block, power, rng):  # type: ignore[no-untyped-def]
     return propose_singletons_from_prior(rows, n, z, old, new, block, power, rng)
+
+
+@implements(integrate_singletons, None, allocates=False)
+def _cannot_integrate(rows, count, power):  # type: ignore[no-untyped-def]
+    return -1.0
+
+
+@implements(draw_singletons, None, allocates=False)
+def _leave_singletons(rows, n, z, singletons, power, rng):  # type: ignore[no-untyped-def]
+    pass

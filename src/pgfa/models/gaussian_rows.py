@@ -21,8 +21,10 @@ from pgfa._compile import compiled, implements
 from pgfa.rows import (
     begin_row,
     draw_feature,
+    draw_singletons,
     flip,
     flipped,
+    integrate_singletons,
     propose_singletons,
     propose_singletons_from_prior,
     spawn,
@@ -330,8 +332,21 @@ def _propose_singletons(rows, n, z, old, new, block, power, rng):  # type: ignor
     return propose_singletons_from_prior(rows, n, z, old, new, block, power, rng)
 
 
+def _integrate_singletons(rows, count, power):  # type: ignore[no-untyped-def]
+    if not rows.collapsed:
+        return -1.0
+    # The noise has variance 1 / (power tau_x), and the sum of the singletons' values count / tau_v beside it.
+    return power * rows.tau_v / (rows.tau_v + count * power * rows.tau_x)
+
+
+def _draw_singletons(rows, n, z, singletons, power, rng):  # type: ignore[no-untyped-def]
+    _draw_values(rows, n, z, singletons, singletons, power, rng)
+
+
 for _kind in (GramRows, ResidualRows):
     implements(draw_feature, _kind, allocates=False)(_draw_feature)
+    implements(integrate_singletons, _kind, allocates=False)(_integrate_singletons)
+    implements(draw_singletons, _kind, allocates=False)(_draw_singletons)
     implements(propose_singletons, _kind, allocates=False)(_propose_singletons)
 
 
@@ -362,25 +377,36 @@ def propose_singletons_collapsed(rows, n, z, old, new, power, rng):  # type: ign
         log_ratio -= 0.5 * squares * (1.0 / new_variance - 1.0 / old_variance)
         if np.log(rng.random()) >= log_ratio:
             return False
-    if new.size > 0:
-        first, last = table.row_start[n], table.row_start[n + 1]
-        gain = spread / (noise + new.size * spread)
-        for d in range(num_dims):
-            is_missing = first < last and table.missing_in_row[first] == d
-            if is_missing:
-                first += 1
-            # A draw from the prior, moved by what the residual says of the sum of the new values.
-            surprise = 0.0
-            for k in new:
-                rows.V[k, d] = np.sqrt(spread) * rng.standard_normal()
-                surprise -= rows.V[k, d]
-            if tau > 0.0 and not is_missing:
-                surprise += _residual_without(rows, n, z, old, d) - np.sqrt(noise) * rng.standard_normal()
-                for k in new:
-                    rows.V[k, d] += gain * surprise
-        for k in new:
-            store_feature(rows, k)
+    _draw_values(rows, n, z, old, new, power, rng)
     return True
+
+
+@compiled(allocates=False)
+def _draw_values(rows, n, z, left_out, singletons, power, rng):  # type: ignore[no-untyped-def]
+    """Draw the values of columns that row n alone owns, or will own, from their posterior, without those left out."""
+    if singletons.size == 0:
+        return
+    table = rows.table
+    tau = power * rows.tau_x
+    noise = 1.0 / tau if tau > 0.0 else 0.0
+    spread = 1.0 / rows.tau_v
+    gain = spread / (noise + singletons.size * spread)
+    first, last = table.row_start[n], table.row_start[n + 1]
+    for d in range(rows.V.shape[1]):
+        is_missing = first < last and table.missing_in_row[first] == d
+        if is_missing:
+            first += 1
+        # A draw from the prior, moved by what the residual says of the sum of the new values.
+        surprise = 0.0
+        for k in singletons:
+            rows.V[k, d] = np.sqrt(spread) * rng.standard_normal()
+            surprise -= rows.V[k, d]
+        if tau > 0.0 and not is_missing:
+            surprise += _residual_without(rows, n, z, left_out, d) - np.sqrt(noise) * rng.standard_normal()
+            for k in singletons:
+                rows.V[k, d] += gain * surprise
+    for k in singletons:
+        store_feature(rows, k)
 
 
 @compiled(allocates=False)

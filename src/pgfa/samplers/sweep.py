@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from pgfa._compile import compiled
-from pgfa.rows import begin_row, end_row, propose_singletons
+from pgfa.rows import begin_row, draw_singletons, end_row, integrate_singletons, propose_singletons
 from pgfa.samplers.base import shuffle, update_row
 
 
@@ -46,6 +46,8 @@ def sweep(kernel, rows, Z, owners, log_odds_table, births, block, power, rng):  
     for n in range(num_rows):
         z = Z[n]
         free = 0
+        num_old = 0
+        num_new = 0
         for k in range(num_columns):
             others = owners[k] - z[k]
             owners[k] = others
@@ -53,29 +55,36 @@ def sweep(kernel, rows, Z, owners, log_odds_table, births, block, power, rng):  
             if log_odds[k] > -np.inf:
                 columns[free] = k
                 free += 1
+            if births.size > 0 and others == 0:
+                if z[k] == 1:
+                    old[num_old] = k
+                    num_old += 1
+                elif num_new < births[n]:
+                    new[num_new] = k
+                    num_new += 1
         begin_row(rows, n)
         if free > 0:
             shuffle(columns, free, rng)
-            update_row(kernel, rows, n, z, log_odds, columns, free, power, rng)
-        if births.size > 0:
-            num_old = 0
-            num_new = 0
-            for k in range(num_columns):
-                if owners[k] == 0:
-                    if z[k] == 1:
-                        old[num_old] = k
-                        num_old += 1
-                    elif num_new < births[n]:
-                        new[num_new] = k
-                        num_new += 1
-            if num_old > 0 or num_new > 0:
-                proposed += 1
-                if propose_singletons(rows, n, z, old[:num_old], new[:num_new], block, power, rng):
-                    accepted += 1
-                    for i in range(num_old):
-                        z[old[i]] = 0
-                    for i in range(num_new):
-                        z[new[i]] = 1
+            row_power = integrate_singletons(rows, num_old, power) if num_old > 0 else -1.0
+            integrated = row_power >= 0.0
+            if integrated:
+                for i in range(num_old):
+                    z[old[i]] = 0
+            else:
+                row_power = power
+            update_row(kernel, rows, n, z, log_odds, columns, free, row_power, rng)
+            if integrated:
+                for i in range(num_old):
+                    z[old[i]] = 1
+                draw_singletons(rows, n, z, old[:num_old], power, rng)
+        if num_old > 0 or num_new > 0:
+            proposed += 1
+            if propose_singletons(rows, n, z, old[:num_old], new[:num_new], block, power, rng):
+                accepted += 1
+                for i in range(num_old):
+                    z[old[i]] = 0
+                for i in range(num_new):
+                    z[new[i]] = 1
         for k in range(num_columns):
             owners[k] += z[k]
         end_row(rows, n, z)
