@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
+from dataclasses import replace
 from functools import cache
 
 import numpy as np
@@ -21,7 +22,7 @@ from test_joint import HIDE, PRIORS, lowest, statistics, template
 
 import pgfa
 from pgfa.models.linear_gaussian import draw_loadings
-from pgfa.samplers import column_block
+from pgfa.samplers import column_block, singleton_exchange
 
 KINDS = [
     pgfa.ColumnBlock(1, "all", 2),
@@ -30,6 +31,7 @@ KINDS = [
     pgfa.ColumnBlock(3, "all", 3),
     pgfa.ColumnBlock(3, "users", 2),
 ]
+EXCHANGE = pgfa.SingletonExchange(2, rate=2.0)
 X = np.array([[1.1, -0.2], [0.8, 1.3], [np.nan, 0.9], [0.4, -0.6]])
 TAU_V, TAU_X, ALPHA = 0.8, 4.0, 1.5
 INTERCEPT = np.array([0.2, -0.1])
@@ -105,12 +107,40 @@ def test_births_and_deaths_of_single_columns():
     assert p_value("buffet", [KINDS[0]], num_replicates=15_000, num_moves=5, seed=4) > SIGNIFICANCE
 
 
+@pytest.mark.parametrize("most_owners", [1, 3])
+def test_exchange_of_singletons_alone(most_owners):
+    move = replace(EXCHANGE, most_owners=most_owners)
+    assert p_value("buffet", [move], num_replicates=20_000, num_moves=3) > SIGNIFICANCE
+
+
+@pytest.mark.parametrize("wrong", ["rate", "prior"])
+def test_exchange_at_wrong_odds_is_noticed(wrong, monkeypatch):
+    def careless(kernel, rows, Z, owners, log_odds, column, row, rate, most_owners, rng):
+        rate, log_odds = (1.3 * rate, log_odds) if wrong == "rate" else (rate, log_odds + 1.0)
+        return honest(kernel, rows, Z, owners, log_odds, column, row, rate, most_owners, rng)
+
+    honest = singleton_exchange.exchange
+    monkeypatch.setattr(singleton_exchange, "exchange", careless)
+    assert p_value("buffet", [EXCHANGE], num_replicates=20_000, num_moves=3) < 1e-10
+
+
+def test_exchange_leaves_a_fixed_number_of_columns_alone():
+    prior = pgfa.BetaBernoulli(3)
+    state = pgfa.Chain(pgfa.LinearGaussian(X), prior, seed=1).state
+    assert EXCHANGE.apply(pgfa.LinearGaussian(X), prior, state, np.random.default_rng(1), 1.0) is state
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize("move", [*KINDS, KINDS], ids=str)
 @pytest.mark.parametrize("prior_name", ["finite", "buffet"])
 def test_each_kind_alone_and_mixed_at_length(prior_name, move):
-    moves = move if isinstance(move, list) else [move]
+    moves = [*move, EXCHANGE] if isinstance(move, list) else [move]
     assert p_value(prior_name, moves, num_replicates=40_000, num_moves=5, seed=4) > SIGNIFICANCE
+
+
+@pytest.mark.slow
+def test_exchange_of_singletons_at_length():
+    assert p_value("buffet", [EXCHANGE], num_replicates=100_000, num_moves=5, seed=4) > SIGNIFICANCE
 
 
 @pytest.mark.parametrize("update", [("features",), ("features", "parameters", "concentration")], ids=len)
@@ -118,7 +148,7 @@ def test_each_kind_alone_and_mixed_at_length(prior_name, move):
 def test_geweke_with_row_sweeps(prior, update):
     p_values = joint_p_values(
         template(intercept=True, intercept_prior=(0.5, 2.0)), prior, pgfa.DiscreteParticleFilter(3), statistics,
-        num_replicates=3000, num_rounds=6, seed=21, hide=HIDE, update=update, column_moves=KINDS,
+        num_replicates=3000, num_rounds=6, seed=21, hide=HIDE, update=update, column_moves=[*KINDS, EXCHANGE],
     )  # fmt: skip
     assert lowest(p_values) > SIGNIFICANCE, p_values
 
@@ -129,7 +159,7 @@ def prior_recovery_p_value(prior, num_replicates=1500):
     rng = np.random.default_rng(3)
     ends = []
     for _ in range(num_replicates):
-        chain = pgfa.Chain(model, prior, pgfa.Gibbs(), seed=rng, column_moves=KINDS)
+        chain = pgfa.Chain(model, prior, pgfa.Gibbs(), seed=rng, column_moves=[*KINDS, EXCHANGE])
         chain.step(5)
         ends.append(chain.state.Z)
     direct = [prior.sample(rng, 5, prior.sample_alpha(rng)) for _ in range(20_000)]
@@ -189,6 +219,9 @@ def test_the_choice_of_columns_has_the_stated_probability(size, num_outside, num
         (lambda: pgfa.ColumnBlock(2, "some"), "rows must be one of 'all', 'users'"),
         (lambda: pgfa.ColumnBlock(2, "all", 1), "num_particles"),
         (lambda: pgfa.ColumnBlock(2, "all", 3, 0.0), "rate must be a positive"),
+        (lambda: pgfa.SingletonExchange(1), "num_particles"),
+        (lambda: pgfa.SingletonExchange(rate=-1.0), "rate must be a positive"),
+        (lambda: pgfa.SingletonExchange(most_owners=0), "most_owners"),
         (
             lambda: pgfa.Chain(pgfa.LinearGaussian([[1.0]]), pgfa.IndianBuffet(), column_moves=["q"]),
             "column_moves must be ColumnBlocks",

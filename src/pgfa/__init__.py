@@ -27,6 +27,7 @@ _PUBLIC = {
     "PyClone": "pgfa.models",
     "Relational": "pgfa.models",
     "RowGibbs": "pgfa.samplers",
+    "SingletonExchange": "pgfa.samplers",
     "Simulation": "pgfa.simulation",
     "State": "pgfa.state",
     "check_model": "pgfa.checking",
@@ -69,6 +70,7 @@ if TYPE_CHECKING:
     from pgfa.samplers import Mixture as Mixture
     from pgfa.samplers import ParticleGibbs as ParticleGibbs
     from pgfa.samplers import RowGibbs as RowGibbs
+    from pgfa.samplers import SingletonExchange as SingletonExchange
     from pgfa.simulation import Simulation as Simulation
     from pgfa.simulation import simulate as simulate
     from pgfa.state import State as State

@@ -7,6 +7,9 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+#: Below this power of the likelihood the data say nothing that a column move could use.
+LEAST_POWER = 1e-6
+
 
 class ColumnView(NamedTuple):
     """Row n of the data is Normal(intercept + z_n V, tau_x) where observed, and V is Normal(0, tau_v).

@@ -9,6 +9,7 @@ from typing import Any, Literal
 from pgfa.priors import BetaBernoulli, IndianBuffet, Prior
 from pgfa.samplers import (
     ColumnBlock,
+    ColumnMove,
     DiscreteParticleFilter,
     Gibbs,
     HammingBall,
@@ -18,6 +19,7 @@ from pgfa.samplers import (
     ParticleGibbs,
     RowGibbs,
     RowSampler,
+    SingletonExchange,
 )
 
 _PRIORS: dict[str, tuple[type[Prior], tuple[str, ...]]] = {
@@ -28,6 +30,8 @@ _SAMPLERS: dict[str, Any] = {
     kind.__name__: kind
     for kind in (DiscreteParticleFilter, Gibbs, HammingBall, LocallyBalanced, MetropolisFlips, ParticleGibbs, RowGibbs)
 }
+
+_COLUMN_MOVES: dict[str, Any] = {kind.__name__: kind for kind in (ColumnBlock, SingletonExchange)}
 
 
 def describe_prior(prior: Prior) -> dict[str, Any]:
@@ -45,14 +49,20 @@ def make_prior(description: dict[str, Any]) -> Prior:
     return kind(**options)
 
 
-def describe_column_moves(moves: Sequence[ColumnBlock] | Literal[False]) -> list[dict[str, Any]] | None:
-    """Settings of column moves; None where there are none at all."""
-    return None if moves is False else [asdict(move) for move in moves]
+def describe_column_moves(moves: Sequence[ColumnMove] | Literal[False]) -> list[dict[str, Any]] | None:
+    """Names and settings of column moves; None where there are none at all."""
+    return None if moves is False else [{"name": type(move).__name__, **asdict(move)} for move in moves]
 
 
-def make_column_moves(descriptions: list[dict[str, Any]] | None) -> tuple[ColumnBlock, ...] | Literal[False]:
+def make_column_moves(descriptions: list[dict[str, Any]] | None) -> tuple[ColumnMove, ...] | Literal[False]:
     """The column moves that were described."""
-    return False if descriptions is None else tuple(ColumnBlock(**description) for description in descriptions)
+    if descriptions is None:
+        return False
+    moves = []
+    for description in descriptions:
+        options = dict(description)
+        moves.append(_COLUMN_MOVES[options.pop("name", "ColumnBlock")](**options))
+    return tuple(moves)
 
 
 def describe_sampler(sampler: RowSampler) -> dict[str, Any]:

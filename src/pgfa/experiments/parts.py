@@ -15,7 +15,7 @@ from pgfa.models.base import Model
 from pgfa.models.linear_gaussian import LinearGaussian
 from pgfa.priors.base import Prior
 from pgfa.samplers.base import RowSampler
-from pgfa.samplers.column_block import default_column_moves
+from pgfa.samplers.column_moves import default_column_moves
 from pgfa.simulation import Simulation, simulate, simulator
 from pgfa.specs import make_prior, make_sampler
 from pgfa.state import State

@@ -13,7 +13,7 @@ from pgfa.adaptation import StepSize
 from pgfa.models.base import Model
 from pgfa.priors.base import Prior
 from pgfa.samplers.base import RowSampler
-from pgfa.samplers.column_block import ColumnBlock
+from pgfa.samplers.column_moves import ColumnMove
 from pgfa.samplers.discrete_particle_filter import DiscreteParticleFilter
 from pgfa.samplers.sweep import NO_BIRTHS, draw_births, sweep
 from pgfa.state import State, add_features, drop_unused_features
@@ -65,7 +65,7 @@ class Chain:
         *,
         seed: Any = None,
         update: Iterable[str] = UPDATES,
-        column_moves: Sequence[ColumnBlock] | Literal[False] = (),
+        column_moves: Sequence[ColumnMove] | Literal[False] = (),
         state: State | None = None,
     ) -> None:
         sampler = DiscreteParticleFilter() if sampler is None else sampler
@@ -208,17 +208,17 @@ class Chain:
 
 
 #: Moves of whole columns beside the model's own, or False for none at all.
-ColumnMoves = tuple[ColumnBlock, ...] | Literal[False]
+ColumnMoves = tuple[ColumnMove, ...] | Literal[False]
 
 
 def check_column_moves(column_moves: Any, model: Model) -> ColumnMoves:
     """Column moves that the model can make."""
     if column_moves is False:
         return False
-    moves = (column_moves,) if isinstance(column_moves, ColumnBlock) else tuple(column_moves)
+    moves = (column_moves,) if isinstance(column_moves, ColumnMove) else tuple(column_moves)
     for move in moves:
-        if not isinstance(move, ColumnBlock):
-            raise ValueError(f"column_moves must be ColumnBlocks, got {move!r}")
+        if not isinstance(move, ColumnMove):
+            raise ValueError(f"column_moves must be ColumnBlocks or SingletonExchanges, got {move!r}")
     if moves and not model.has_column_moves:
         raise ValueError(
             f"column_moves do not work for {type(model).__name__}: its data are not Gaussian in the features"

@@ -26,7 +26,7 @@ from pgfa.inference.warmup import annealing_share
 from pgfa.models.base import Model
 from pgfa.priors.base import Prior
 from pgfa.samplers.base import RowSampler
-from pgfa.samplers.column_block import ColumnBlock, default_column_moves
+from pgfa.samplers.column_moves import ColumnMove, default_column_moves
 from pgfa.samplers.discrete_particle_filter import DiscreteParticleFilter
 from pgfa.specs import (
     describe_column_moves,
@@ -56,7 +56,7 @@ def sample(
     seed: int | None = None,
     thin: int = 1,
     anneal: bool | float = True,
-    column_moves: bool | Sequence[ColumnBlock] = True,
+    column_moves: bool | Sequence[ColumnMove] = True,
     save_warmup: bool = False,
     progress: bool = True,
     check: bool = True,

@@ -2,6 +2,7 @@
 
 from pgfa.samplers.base import RowSampler
 from pgfa.samplers.column_block import ColumnBlock
+from pgfa.samplers.column_moves import ColumnMove
 from pgfa.samplers.discrete_particle_filter import DiscreteParticleFilter
 from pgfa.samplers.gibbs import Gibbs
 from pgfa.samplers.hamming_ball import HammingBall
@@ -10,9 +11,11 @@ from pgfa.samplers.metropolis_flips import MetropolisFlips
 from pgfa.samplers.mixture import Mixture
 from pgfa.samplers.particle_gibbs import ParticleGibbs
 from pgfa.samplers.row_gibbs import RowGibbs
+from pgfa.samplers.singleton_exchange import SingletonExchange
 
 __all__ = [
     "ColumnBlock",
+    "ColumnMove",
     "DiscreteParticleFilter",
     "Gibbs",
     "HammingBall",
@@ -22,4 +25,5 @@ __all__ = [
     "ParticleGibbs",
     "RowGibbs",
     "RowSampler",
+    "SingletonExchange",
 ]

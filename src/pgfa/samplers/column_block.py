@@ -16,6 +16,7 @@ from scipy.special import comb
 
 from pgfa import checks
 from pgfa._compile import compiled
+from pgfa.columns import LEAST_POWER
 from pgfa.samplers.base import draw_index, exponentiate, shuffle
 from pgfa.samplers.thinning import thin
 from pgfa.state import State, add_features, drop_unused_features
@@ -26,9 +27,6 @@ if TYPE_CHECKING:
 
 #: Particles below this share of the total weight are given up (see `thin`).
 _FLOOR = float(np.log(1e-12))
-
-#: Below this power of the likelihood the data say nothing that the move could use.
-_LEAST_POWER = 1e-6
 
 
 @dataclass(frozen=True)
@@ -79,71 +77,53 @@ class ColumnBlock:
 
     def apply(self, model: Model, prior: Prior, state: State, rng: np.random.Generator, power: float) -> State:
         """Make the moves of one iteration."""
-        if power < _LEAST_POWER:
+        if power < LEAST_POWER:
             return state
         log_mass = prior.log_column_mass(state.num_rows, state.alpha)
+        owners = state.Z.sum(axis=0, dtype=np.int64)
         whole, fraction = divmod(self.rate, 1.0)
         for _ in range(int(whole) + int(rng.random() < fraction)):
-            state = self._move(model, prior, state, rng, power, log_mass)
-        return state
+            used, empty = np.flatnonzero(owners > 0), np.flatnonzero(owners == 0)
+            # One empty column, whichever, stands for all of them.
+            candidates = used.size + (1 if prior.grows or empty.size else 0)
+            if candidates < self.num_columns:
+                continue
+            chosen = rng.choice(candidates, size=self.num_columns, replace=False)
+            if empty.size == 0 and chosen.max() == used.size:
+                state = add_features(state, model.feature_axes, 1)
+                owners = np.append(owners, 0)
+                empty = np.array([owners.size - 1])
+            group = np.array([used[i] if i < used.size else rng.choice(empty) for i in chosen], dtype=np.int64)
+            self._move(model, prior, state, group, owners, rng, power, log_mass)
+            owners[group] = state.Z[:, group].sum(axis=0)
+        return drop_unused_features(state, model.feature_axes) if prior.grows else state
 
     def _move(
         self,
         model: Model,
         prior: Prior,
         state: State,
+        group: NDArray[np.int64],
+        owners: NDArray[np.int64],
         rng: np.random.Generator,
         power: float,
         log_mass: NDArray[np.float64],
-    ) -> State:
-        if prior.grows:
-            state = add_features(state, model.feature_axes, 1)
-        owners = state.Z.sum(axis=0, dtype=np.int64)
-        used, empty = np.flatnonzero(owners > 0), np.flatnonzero(owners == 0)
-        # One empty column, whichever, stands for all of them.
-        candidates = used.size + min(empty.size, 1)
-        if candidates < self.num_columns:
-            return drop_unused_features(state, model.feature_axes) if prior.grows else state
-        chosen = rng.choice(candidates, size=self.num_columns, replace=False)
-        group = np.array([used[i] if i < used.size else rng.choice(empty) for i in chosen], dtype=np.int64)
-        num_outside = int(used.size - np.count_nonzero(owners[group]))
-        num_slots = None if prior.grows else state.num_features
-        log_selection = _log_selection(self.num_columns, num_outside, num_slots)
+    ) -> None:
         if self.rows == "users":
             moved = np.flatnonzero(state.Z[:, group].any(axis=1))
         else:
             moved = np.arange(state.num_rows)
-        if moved.size:
-            # Not the number of columns in use, which the move may change: its reverse must see the same placeholder.
-            a, b = prior.placeholder(state.alpha, num_outside + self.num_columns)
-            view = model.column_view(state.parameters, power)
-            move_columns(
-                _make_workspace(self, moved.size, *view.V.shape), view, state.Z, group, moved, self.rows == "users",
-                a, b, log_mass, log_selection, rng,
-            )  # fmt: skip
-        return drop_unused_features(state, model.feature_axes) if prior.grows else state
-
-
-def default_column_moves(num_features: int | None) -> tuple[ColumnBlock, ...]:
-    """A mixture of moves that brings chains home, at about the cost of two sweeps of the discrete particle filter.
-
-    Parameters
-    ----------
-    num_features
-        Number of columns, or None where it is part of the state. Fewer columns need fewer moves. (The rates must not
-        follow the state: that would spoil the invariance.)
-    """
-    scale = min(1.0, (_TYPICAL_FEATURES if num_features is None else num_features) ** 2 / 400.0)
-    return (
-        ColumnBlock(1, "all", num_particles=30, rate=2.0 * scale),
-        ColumnBlock(2, "users", num_particles=12, rate=2.0 * scale),
-        ColumnBlock(2, "all", num_particles=12, rate=scale),
-        ColumnBlock(3, "users", num_particles=12, rate=2.0 * scale),
-    )
-
-
-#: What the rates assume where the number of features is not known beforehand.
-_TYPICAL_FEATURES = 15
+        if moved.size == 0:
+            return
+        num_outside = int(np.count_nonzero(owners) - np.count_nonzero(owners[group]))
+        num_slots = None if prior.grows else state.num_features
+        # Not the number of columns in use, which the move may change: its reverse must see the same placeholder.
+        a, b = prior.placeholder(state.alpha, num_outside + self.num_columns)
+        view = model.column_view(state.parameters, power)
+        move_columns(
+            _make_workspace(self, moved.size, *view.V.shape), view, state.Z, group, moved, self.rows == "users", a, b,
+            log_mass, _log_selection(self.num_columns, num_outside, num_slots), rng,
+        )  # fmt: skip
 
 
 def _log_selection(size: int, num_outside: int, num_slots: int | None) -> NDArray[np.float64]:
