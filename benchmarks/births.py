@@ -24,7 +24,8 @@ DATA_SETS = (1, 2)
 
 @suite("births")
 def measure_births(quick: bool) -> Result:
-    length = {"draws": 30, "warmup": 30, "chains": 2} if quick else {"draws": 300, "warmup": 300, "chains": 2}
+    # In full, as long as `pgfa.sample` runs by default.
+    length = {"draws": 30, "warmup": 30, "chains": 2} if quick else {"draws": 1000, "warmup": 500, "chains": 2}
     rows = []
     for name, sizes in list(SIZES.items())[: 1 if quick else None]:
         for seed in DATA_SETS[:1] if quick else DATA_SETS:
