@@ -2,12 +2,21 @@
 
 from __future__ import annotations
 
+from collections import Counter
+from functools import cache
 from itertools import product
 
 import numpy as np
 import pytest
-from exactness import SIGNIFICANCE, all_matrices, chi_square_p_value, joint_p_values
-from scipy.special import log_expit, logsumexp
+from exactness import (
+    SIGNIFICANCE,
+    all_matrices,
+    chi_square_p_value,
+    joint_p_values,
+    left_ordered,
+    left_ordered_classes,
+)
+from scipy.special import gammaln, log_expit, logsumexp
 from test_relational_exactness import HIDE, PRIORS, lowest, statistics, template
 
 import pgfa
@@ -82,6 +91,133 @@ def test_joint_distribution(prior, kind, much_work, monkeypatch):
     assert lowest(p_values) > SIGNIFICANCE, p_values
 
 
+# --- three columns for two, and back ----------------------------------------------------------------------------------
+
+FEW = np.full((3, 3), np.nan)
+FEW[[0, 1, 2, 1], [1, 0, 2, 2]] = [1.0, 1.0, 0.0, 1.0]
+
+
+@cache
+def quadrature_in_four_dimensions():
+    points, masses = np.polynomial.hermite_e.hermegauss(16)
+    grid = np.stack(np.meshgrid(*[points] * 4), axis=-1).reshape(-1, 4)
+    return grid, sum(np.meshgrid(*[np.log(masses)] * 4)).ravel()
+
+
+@cache
+def log_evidence_of_shared(shared):
+    source, target = np.nonzero(~np.isnan(FEW))
+    scaled = np.array(shared) / np.sqrt(TAU)
+    values, vectors = np.linalg.eigh(scaled[np.ix_(source, source)] * scaled[np.ix_(target, target)])
+    grid, log_mass = quadrature_in_four_dimensions()
+    sign = np.where(FEW[source, target] == 1.0, 1.0, -1.0)
+    scores = grid * np.sqrt(np.maximum(values, 0.0)) @ vectors.T
+    return float(logsumexp(log_expit(sign * scores).sum(axis=1) + log_mass))
+
+
+def log_evidence_of_few(Z):
+    """Weights summed out: the scores of the four known pairs are Normal, whatever the number of features."""
+    return log_evidence_of_shared(tuple(map(tuple, (Z.astype(int) @ Z.T.astype(int)).tolist())))
+
+
+@cache
+def finite_posterior_of_few():
+    prior = pgfa.BetaBernoulli(3, a=1.5, b=1.0)
+    matrices = np.ascontiguousarray(all_matrices(3, 3), dtype=np.uint8)
+    log_prob = np.array([prior.log_prob(Z) + log_evidence_of_few(Z) for Z in matrices])
+    return prior, {Z.tobytes(): i for i, Z in enumerate(matrices)}, np.exp(log_prob - logsumexp(log_prob))
+
+
+@cache
+def buffet_posterior_of_few():
+    prior = pgfa.IndianBuffet()
+    classes = left_ordered_classes(3, max_columns=5)
+    log_prob = []
+    for multiset in classes:
+        Z = np.array(multiset, dtype=np.uint8).reshape(len(multiset), 3).T
+        orders = gammaln(len(multiset) + 1) - sum(gammaln(m + 1) for m in Counter(multiset).values())
+        log_prob.append(prior.log_prob(Z, 0.8) + orders + log_evidence_of_few(Z))
+    return prior, {multiset: i for i, multiset in enumerate(classes)}, np.exp(np.array(log_prob) - logsumexp(log_prob))
+
+
+def p_value_of_few(name, monkeypatch, *, num_draws=5000, thin=1):
+    """Against a chain that does little else: sweeps in between would cover up what such rare moves do wrong."""
+    monkeypatch.setattr(relational_columns, "_THREE_AND_TWO", 0.8)
+    monkeypatch.setattr(relational_columns, "_ELSEWHERE", 0.3)
+    prior, index, posterior = finite_posterior_of_few() if name == "finite" else buffet_posterior_of_few()
+    model = pgfa.Relational(FEW, tau_prior=(HELD, HELD / TAU), column_moves=20)
+    start = pgfa.State(np.eye(3, dtype=np.uint8), 0.8, {"V": np.zeros((3, 3)), "tau": TAU})
+    chain = pgfa.Chain(model, prior, pgfa.Gibbs(), seed=5, state=start, update=("features", "parameters"))
+    counts = np.zeros(posterior.size, dtype=np.int64)
+    num_lost = 0
+    for _ in range(num_draws):
+        chain.step(thin)
+        Z = np.ascontiguousarray(chain.state.Z)
+        found = index.get(Z.tobytes() if name == "finite" else left_ordered(Z))
+        if found is None:
+            num_lost += 1
+        else:
+            counts[found] += 1
+    assert num_lost <= num_draws / 30, "more columns than enumerated: seldom"
+    return chi_square_p_value(counts, posterior)
+
+
+@pytest.mark.parametrize("name", ["finite", "buffet"])
+def test_three_for_two_against_the_enumerated_posterior(name, monkeypatch):
+    assert p_value_of_few(name, monkeypatch) > SIGNIFICANCE
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", ["finite", "buffet"])
+def test_three_for_two_against_the_enumerated_posterior_at_length(name, monkeypatch):
+    assert p_value_of_few(name, monkeypatch, num_draws=20_000, thin=3) > SIGNIFICANCE
+
+
+@pytest.mark.parametrize("name", ["finite", "buffet"])
+def test_a_choice_of_thirds_that_is_not_paid_for_is_noticed(name, monkeypatch):
+    honest = relational_columns._propose
+
+    def careless(*arguments):
+        proposal = honest(*arguments)
+        return proposal and proposal._replace(log_ratio=0.0)
+
+    monkeypatch.setattr(relational_columns, "_propose", careless)
+    assert p_value_of_few(name, monkeypatch) < 1e-6
+
+
+def test_thirds_are_rated_by_the_rows_that_are_elsewhere():
+    Z = (np.random.default_rng(2).random((9, 4)) < 0.5).astype(np.uint8)
+    triples, log_chance = relational_columns._rate_thirds(Z)
+    assert len(triples) == 4 * 3
+    for (third, a, b), value in zip(triples, log_chance, strict=True):
+        whole_a, whole_b = Z[:, a] ^ Z[:, third], Z[:, b] ^ Z[:, third]
+        right = [(Z[:, third] == expected).sum() for expected in (whole_a & whole_b, whole_a | whole_b)]
+        expected = np.log(np.mean([0.98**count * 0.02 ** (9 - count) for count in right]))
+        assert value == pytest.approx(expected)
+
+
+def test_two_columns_told_as_three_are_put_together():
+    """From the union of two columns and what each has alone: sweeps stay there, three for two finds the way."""
+    rng = np.random.default_rng(1)
+    Z = (rng.random((60, 2)) < 0.6).astype(np.uint8)
+    V = 1.5 * rng.normal(size=(2, 2))
+    data = (rng.random((60, 60)) < 1.0 / (1.0 + np.exp(-(Z.astype(float) @ V @ Z.T)))).astype(float)
+    three = np.stack([Z[:, 0] | Z[:, 1], Z[:, 1] & ~Z[:, 0], Z[:, 0] & ~Z[:, 1]], axis=1).astype(np.uint8)
+    used = {}
+    for column_moves in (0, 3):
+        model = pgfa.Relational(data, column_moves=column_moves)
+        start = pgfa.State(three, 1.0, {"V": np.zeros((3, 3)), "tau": 0.4})
+        settled = pgfa.Chain(model, pgfa.IndianBuffet(), seed=1, state=start, update="parameters")
+        settled.step(50)
+        chain = pgfa.Chain(model, pgfa.IndianBuffet(), seed=1, state=settled.state)
+        chain.step(60)
+        used[column_moves] = chain.state.num_features
+    assert used == {0: 3, 3: 2}
+
+
+# --- slips ------------------------------------------------------------------------------------------------------------
+
+
 def without_density(monkeypatch):
     monkeypatch.setattr(relational_columns, "_log_normal", lambda *arguments: 0.0)
 
@@ -93,7 +229,7 @@ def without_prior_of_columns(monkeypatch):
 def with_one_sided_chance(monkeypatch):
     there = []
 
-    def chance(groups, a, b):
+    def chance(groups, columns):
         """Few ones, many tries; but the way back is taken to be as likely as the way there."""
         there.append(0.5 ** groups.vectors[: groups.top[0]].sum())
         return there[-1] if len(there) % 2 else there[-2]
@@ -134,7 +270,14 @@ def test_exchanged_columns_are_put_right():
 def test_no_proposals_without_columns():
     model = pgfa.Relational(np.eye(4))
     Z, V = np.zeros((4, 2), dtype=np.uint8), np.zeros((2, 2))
-    settings = {"tau": 1.0, "bias": 0.0, "symmetric": False, "log_column_mass": np.zeros(5), "power": 1.0}
+    settings = {
+        "tau": 1.0,
+        "bias": 0.0,
+        "symmetric": False,
+        "grows": False,
+        "log_column_mass": np.zeros(5),
+        "power": 1.0,
+    }
     same_Z, same_V, accepted = exchange_columns(
         model._network, Z, V, num_proposals=3, rng=np.random.default_rng(1), **settings
     )
@@ -145,8 +288,8 @@ def test_crowded_networks_are_tried_seldom():
     rng = np.random.default_rng(3)
     crowded = make_groups((rng.random((100, 20)) < 0.3).astype(np.uint8))
     sparse = make_groups(np.eye(20, dtype=np.uint8).repeat(5, axis=0))
-    assert relational_columns._chance(crowded, 0, 1) < 0.25
-    assert relational_columns._chance(sparse, 0, 1) == 1.0
+    assert relational_columns._chance(crowded, [0, 1]) < 0.25
+    assert relational_columns._chance(sparse, [0, 1]) == 1.0
 
 
 def test_number_of_proposals_is_checked():

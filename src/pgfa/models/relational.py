@@ -22,7 +22,7 @@ from pgfa.models.relational_rows import LinkRows, link_rows
 from pgfa.models.relational_weights import move_weights, sum_of_log_likelihoods
 from pgfa.priors.base import Prior
 from pgfa.simulation import Simulation, simulator
-from pgfa.state import State, iterate_states
+from pgfa.state import State, drop_unused_features, iterate_states
 
 #: Passes over the weights in one update: cheap beside the sweep over the rows, and the weights should keep up with it.
 _PASSES = 3
@@ -53,7 +53,8 @@ class Relational(Model):
         How the weights of features of a single node are proposed under the Indian buffet process: ``"fitted"`` to the
         links of that node, or from their ``"prior"`` as in the paper, which is rarely accepted and kept for comparison.
     column_moves
-        Proposals after each sweep to replace a column by its symmetric difference with another, or by its complement.
+        Proposals after each sweep to replace a column by its symmetric difference with another or by its complement, or
+        three columns by two and back.
 
     See Also
     --------
@@ -267,17 +268,18 @@ class Relational(Model):
         power: float = 1.0,
         step_sizes: dict[str, StepSize] | None = None,
     ) -> State:
-        """Exchange columns for their symmetric differences and complements, with their weights."""
+        """Exchange columns for symmetric differences and complements, three for two and back, with their weights."""
         parameters = state.parameters
         Z, V, accepted = exchange_columns(
             self._network, state.Z, parameters["V"],
             tau=float(parameters["tau"]), bias=self._bias_of(parameters), symmetric=self.symmetric,
-            log_column_mass=prior.log_column_mass(self.num_rows, state.alpha), power=float(power),
+            grows=prior.grows, log_column_mass=prior.log_column_mass(self.num_rows, state.alpha), power=float(power),
             num_proposals=self.column_moves, rng=rng,
         )  # fmt: skip
         if step_sizes is not None and "columns" in step_sizes:
             step_sizes["columns"].record(accepted, self.column_moves, adapt=False)
-        return State(Z, state.alpha, {**parameters, "V": V})
+        moved = State(Z, state.alpha, {**parameters, "V": V})
+        return drop_unused_features(moved, self.feature_axes) if prior.grows else moved
 
     def update_parameters(
         self,

@@ -2,10 +2,16 @@
 
 Chains are caught in allocations whose columns are sums or differences of the true ones, or their complements, with
 weights that make up for it: no row at a time can mend that, as all owners of a column would have to move at once, and
-the weights with them. Here column a is replaced by its symmetric difference with another column b, or now and then by
-its complement, and all weights of a and b are drawn anew from a Normal approximation of their posterior given Z and
-the other weights. The exchange undoes itself, the approximation depends on neither the old weights nor the new ones,
-and so the Metropolis-Hastings ratio needs nothing but the densities of the two approximations.
+the weights with them. Here columns are replaced, and all of their weights drawn anew from a Normal approximation of the
+posterior given Z and the other weights:
+
+- column a by its symmetric difference with another column b;
+- now and then a column by its complement;
+- now and then three columns by two, or two by three: where a column holds what two others have in common, or all that
+  they have between them, and these the rest, the two are put together again and the column dies.
+
+The approximation depends on neither the old weights nor the new ones, so that the Metropolis-Hastings ratio needs the
+densities of the two approximations and the chances of choosing the move and its reverse.
 """
 
 from __future__ import annotations
@@ -21,8 +27,12 @@ from pgfa.models.relational_weights import Cells, count_links, make_cells
 from pgfa.small_matrices import factorise, solve_lower, solve_upper
 from pgfa.vector_math import exp, softplus
 
-#: Share of the proposals that replace a column by its complement.
+#: Shares of the proposals that replace a column by its complement, and three columns by two or two by three.
 _COMPLEMENTS = 0.1
+_THREE_AND_TWO = 0.2
+#: Chance of a row to be elsewhere than it should in a third column, and how unlikely all of them together may be.
+_ELSEWHERE = 0.02
+_LEAST_LOG_CHANCE = -40.0
 #: Newton steps towards the mode, and the size of a step that is close enough. More would be no more exact.
 _MOST_STEPS = 6
 _SMALL_STEP = 0.2
@@ -206,22 +216,22 @@ def _regress(
     return Regression(known, base, start, which, times, links[weights])
 
 
-def _chance(groups: Groups, a: int, b: int) -> float:
-    """Chance that an exchange of these columns is tried at all, by the work that it would be."""
+def _chance(groups: Groups, columns: list[int]) -> float:
+    """Chance that new weights for these columns are tried at all, by the work that it would be."""
     vectors = groups.vectors[: groups.top[0]].astype(float)
     owned = vectors.sum(axis=1)
-    moving = vectors[:, a] + vectors[:, b]
+    moving = vectors[:, columns].sum(axis=1)
     work = 2.0 * ((moving @ moving) * (owned @ owned) + (moving @ owned) ** 2)
     num_nodes, num_features = groups.group_of.size, vectors.shape[1]
-    return min(1.0, _MUCH_WORK * num_nodes**2 * num_features / work)
+    return min(1.0, _MUCH_WORK * num_nodes**2 * num_features / max(work, 1.0))
 
 
-def _place(num_features: int, a: int, b: int, symmetric: bool) -> NDArray[np.int64]:
-    """Numbers of the weights of columns a and b, and -1 for all others."""
+def _place(num_features: int, columns: list[int], symmetric: bool) -> NDArray[np.int64]:
+    """Numbers of the weights of these columns, and -1 for all others."""
     place = np.full((num_features, num_features), -1)
     touched = np.zeros((num_features, num_features), dtype=bool)
-    touched[[a, b]] = True
-    touched[:, [a, b]] = True
+    touched[columns] = True
+    touched[:, columns] = True
     if symmetric:
         touched &= np.triu(np.ones_like(touched))
     place[touched] = np.arange(np.count_nonzero(touched))
@@ -234,6 +244,117 @@ def _weights_of(place: NDArray[np.int64], symmetric: bool) -> tuple[NDArray[np.i
     return source, target
 
 
+class Proposal(NamedTuple):
+    """New columns, which ones differ, and the log ratio of the chances to propose the way back and the way there."""
+
+    Z: NDArray[np.uint8]
+    columns: list[int]
+    log_ratio: float
+
+
+def _propose(Z: NDArray[np.uint8], grows: bool, rng: np.random.Generator) -> Proposal | None:
+    """Columns to be replaced, chosen among those that somebody owns, or None where nothing comes of it.
+
+    Without an owner only the third column of three may end. With one column in use there is nothing but its complement,
+    and from two on the shares of the kinds are the same for all Z.
+    """
+    used = np.flatnonzero(Z.any(axis=0))
+    if used.size == 0:
+        return None
+    kind = rng.random()
+    if used.size == 1 or kind < _COMPLEMENTS:
+        a = int(rng.choice(used))
+        return _replace(Z, {a: 1 - Z[:, a]}, 0.0)
+    if kind < _COMPLEMENTS + 0.5 * _THREE_AND_TWO:
+        return _propose_two(Z, used, grows, rng)
+    if kind < _COMPLEMENTS + _THREE_AND_TWO:
+        return _propose_three(Z, used, grows, rng)
+    a, b = (int(k) for k in rng.choice(used, size=2, replace=False))
+    proposal = _replace(Z, {a: Z[:, a] ^ Z[:, b]}, 0.0)
+    # The weights of b move as well: what it had in common with a counts elsewhere now.
+    return proposal and proposal._replace(columns=[a, b])
+
+
+def _replace(Z: NDArray[np.uint8], columns: dict[int, NDArray[np.uint8]], log_ratio: float) -> Proposal | None:
+    new_Z = Z.copy()
+    for k, column in columns.items():
+        if not column.any():
+            return None
+        new_Z[:, k] = column
+    return Proposal(new_Z, list(columns), log_ratio)
+
+
+def _propose_two(
+    Z: NDArray[np.uint8], used: NDArray[np.intp], grows: bool, rng: np.random.Generator
+) -> Proposal | None:
+    """Put two columns together again with what a third one holds of them both; the third ends without owners."""
+    if used.size < 3:
+        return None
+    triples, log_chance = _rate_thirds(Z[:, used])
+    log_total = float(np.logaddexp.reduce(log_chance))
+    if log_total < _LEAST_LOG_CHANCE:
+        return None
+    third, a, b = (int(used[i]) for i in triples[rng.choice(log_chance.size, p=np.exp(log_chance - log_total))])
+    num_slots = 1 if grows else Z.shape[1] - used.size + 1
+    log_ratio = log_total - np.log(_num_pairs(used.size - 1) * num_slots)
+    proposal = _replace(Z, {a: Z[:, a] ^ Z[:, third], b: Z[:, b] ^ Z[:, third]}, log_ratio)
+    if proposal is not None:
+        proposal.Z[:, third] = 0
+        proposal.columns.append(third)
+    return proposal
+
+
+def _propose_three(
+    Z: NDArray[np.uint8], used: NDArray[np.intp], grows: bool, rng: np.random.Generator
+) -> Proposal | None:
+    """The reverse: draw a column that holds what two have in common, or all that they have, and take it off both."""
+    empty = np.flatnonzero(~Z.any(axis=0))
+    if grows and empty.size == 0:
+        Z = np.pad(Z, ((0, 0), (0, 1)))
+        empty = np.array([Z.shape[1] - 1])
+    if empty.size == 0:
+        return None
+    a, b = (int(k) for k in rng.choice(used, size=2, replace=False))
+    third = int(rng.choice(empty))
+    expected = Z[:, a] & Z[:, b] if rng.random() < 0.5 else Z[:, a] | Z[:, b]
+    column = np.where(rng.random(Z.shape[0]) < _ELSEWHERE, 1 - expected, expected)
+    proposal = _replace(Z, {a: Z[:, a] ^ column, b: Z[:, b] ^ column, third: column}, 0.0)
+    if proposal is None:
+        return None
+    _, log_chance = _rate_thirds(proposal.Z[:, np.flatnonzero(proposal.Z.any(axis=0))])
+    log_total = float(np.logaddexp.reduce(log_chance))
+    if log_total < _LEAST_LOG_CHANCE:
+        return None
+    num_slots = 1 if grows else empty.size
+    return proposal._replace(log_ratio=np.log(_num_pairs(used.size) * num_slots) - log_total)
+
+
+def _num_pairs(count: int) -> int:
+    return count * (count - 1) // 2
+
+
+def _rate_thirds(Z: NDArray[np.uint8]) -> tuple[NDArray[np.intp], NDArray[np.float64]]:
+    """All choices of a third column and two others, and the log probability of drawing the third from those two.
+
+    It is expected to hold what the two have in common once it is taken off them, or all that they have between them.
+    """
+    num_rows, size = Z.shape
+    third, a, b = np.nonzero(np.ones((size, size, size), dtype=bool))
+    keep = (a < b) & (third != a) & (third != b)
+    triples = np.stack([third, a, b], axis=1)[keep]
+    third, a, b = triples.T
+    owned = Z.astype(float)
+    both = owned.T @ owned
+    three = ((owned[:, :, None] * owned[:, None, :]).reshape(num_rows, -1).T @ owned).reshape(size, size, size)
+    with_third = both[third, a] + both[third, b]
+    misplaced = (
+        with_third + both[a, b] - 2.0 * three[third, a, b],
+        both[a, a] + both[b, b] - both[a, b] - with_third + 2.0 * three[third, a, b],
+    )
+    log_chance = [count * np.log(_ELSEWHERE) + (num_rows - count) * np.log1p(-_ELSEWHERE) for count in misplaced]
+    return triples, np.logaddexp(*log_chance) - np.log(2.0)
+
+
 def exchange_columns(
     network: Network,
     Z: NDArray[np.uint8],
@@ -242,6 +363,7 @@ def exchange_columns(
     tau: float,
     bias: float,
     symmetric: bool,
+    grows: bool,
     log_column_mass: NDArray[np.float64],
     power: float,
     num_proposals: int,
@@ -249,30 +371,24 @@ def exchange_columns(
 ) -> tuple[NDArray[np.uint8], NDArray[np.float64], int]:
     """Propose exchanges of columns; returns Z, V (new arrays where anything was accepted) and how many were accepted.
 
-    Columns are chosen among those that somebody owns, and none becomes empty: their number, and so the chance to choose
-    the same ones again, stays as it is.
+    Where the number of columns `grows`, there may be one more afterwards, or one that nobody owns any more.
     """
     accepted = 0
     groups = make_groups(Z)
     for _ in range(num_proposals):
-        used = np.flatnonzero(Z.any(axis=0))
-        if used.size == 0:
-            break
-        if used.size == 1 or rng.random() < _COMPLEMENTS:
-            a = b = int(rng.choice(used))
-            column = 1 - Z[:, a]
-        else:
-            a, b = (int(k) for k in rng.choice(used, size=2, replace=False))
-            column = Z[:, a] ^ Z[:, b]
-        if not column.any():
+        proposal = _propose(Z, grows, rng)
+        if proposal is None:
             continue
-        new_Z = Z.copy()
-        new_Z[:, a] = column
+        new_Z, columns = proposal.Z, proposal.columns
+        if new_Z.shape != Z.shape:
+            # Weights of a column without owners cancel from the ratio, so that they may be anything.
+            Z, V = np.pad(Z, ((0, 0), (0, 1))), np.pad(V, (0, 1))
+            groups = make_groups(Z)
         new_groups = make_groups(new_Z)
-        chance, chance_back = _chance(groups, a, b), _chance(new_groups, a, b)
+        chance, chance_back = _chance(groups, columns), _chance(new_groups, columns)
         if rng.random() >= chance:
             continue
-        place = _place(V.shape[0], a, b, symmetric)
+        place = _place(V.shape[0], columns, symmetric)
         weights = _weights_of(place, symmetric)
         before = _regress(network, groups, Z, V, bias, symmetric, place, weights)
         after = _regress(network, new_groups, new_Z, V, bias, symmetric, place, weights)
@@ -283,10 +399,11 @@ def exchange_columns(
         solve_upper(new_factor, noise, noise)
         new_weights = new_mode + noise
 
-        log_ratio = log_column_mass[column.sum(dtype=np.int64)] - log_column_mass[Z[:, a].sum(dtype=np.int64)]
+        log_ratio = proposal.log_ratio + np.log(chance_back / chance)
+        for k in columns:
+            log_ratio += log_column_mass[new_Z[:, k].sum(dtype=np.int64)] - log_column_mass[Z[:, k].sum(dtype=np.int64)]
         log_ratio += _log_density(after, new_weights, tau, power) - _log_density(before, old_weights, tau, power)
         log_ratio += _log_normal(old_weights, old_mode, old_factor) - _log_normal(new_weights, new_mode, new_factor)
-        log_ratio += np.log(chance_back / chance)
         if np.log(rng.random()) < log_ratio:
             Z, V, groups = new_Z, V.copy(), new_groups
             V[weights] = new_weights
