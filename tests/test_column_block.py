@@ -30,7 +30,6 @@ KINDS = [
     pgfa.ColumnBlock(2, "users", 2),
     pgfa.ColumnBlock(3, "all", 3),
     pgfa.ColumnBlock(3, "users", 2),
-    pgfa.NestedComplement(2.0),
 ]
 EXCHANGE = pgfa.SingletonExchange(2, rate=2.0)
 X = np.array([[1.1, -0.2], [0.8, 1.3], [np.nan, 0.9], [0.4, -0.6]])
@@ -123,22 +122,6 @@ def test_exchange_at_wrong_odds_is_noticed(wrong, monkeypatch):
     honest = singleton_exchange.exchange
     monkeypatch.setattr(singleton_exchange, "exchange", careless)
     assert p_value("buffet", [EXCHANGE], num_replicates=20_000, num_moves=3) < 1e-10
-
-
-def without_prior_of_columns(monkeypatch):
-    monkeypatch.setattr(pgfa.BetaBernoulli, "log_column_mass", lambda self, num_rows, alpha: np.zeros(num_rows + 1))
-
-
-def without_prior_of_values(monkeypatch):
-    honest = pgfa.LinearGaussian.column_view
-    monkeypatch.setattr(pgfa.LinearGaussian, "column_view", lambda *given: honest(*given)._replace(tau_v=0.0))
-
-
-@pytest.mark.parametrize("slip", [without_prior_of_columns, without_prior_of_values])
-def test_nested_complements_without_a_term_are_noticed(slip, monkeypatch):
-    finite_problem()
-    slip(monkeypatch)
-    assert p_value("finite", [pgfa.NestedComplement(3.0)], num_replicates=20_000, num_moves=3) < 1e-6
 
 
 def test_exchange_leaves_a_fixed_number_of_columns_alone():

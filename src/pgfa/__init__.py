@@ -23,7 +23,6 @@ _PUBLIC = {
     "LocallyBalanced": "pgfa.samplers",
     "MetropolisFlips": "pgfa.samplers",
     "Mixture": "pgfa.samplers",
-    "NestedComplement": "pgfa.samplers",
     "ParticleGibbs": "pgfa.samplers",
     "PyClone": "pgfa.models",
     "Relational": "pgfa.models",
@@ -69,7 +68,6 @@ if TYPE_CHECKING:
     from pgfa.samplers import LocallyBalanced as LocallyBalanced
     from pgfa.samplers import MetropolisFlips as MetropolisFlips
     from pgfa.samplers import Mixture as Mixture
-    from pgfa.samplers import NestedComplement as NestedComplement
     from pgfa.samplers import ParticleGibbs as ParticleGibbs
     from pgfa.samplers import RowGibbs as RowGibbs
     from pgfa.samplers import SingletonExchange as SingletonExchange

@@ -16,7 +16,6 @@ from pgfa.samplers import (
     LocallyBalanced,
     MetropolisFlips,
     Mixture,
-    NestedComplement,
     ParticleGibbs,
     RowGibbs,
     RowSampler,
@@ -32,7 +31,7 @@ _SAMPLERS: dict[str, Any] = {
     for kind in (DiscreteParticleFilter, Gibbs, HammingBall, LocallyBalanced, MetropolisFlips, ParticleGibbs, RowGibbs)
 }
 
-_COLUMN_MOVES: dict[str, Any] = {kind.__name__: kind for kind in (ColumnBlock, NestedComplement, SingletonExchange)}
+_COLUMN_MOVES: dict[str, Any] = {kind.__name__: kind for kind in (ColumnBlock, SingletonExchange)}
 
 
 def describe_prior(prior: Prior) -> dict[str, Any]:

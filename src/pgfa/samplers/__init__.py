@@ -9,7 +9,6 @@ from pgfa.samplers.hamming_ball import HammingBall
 from pgfa.samplers.locally_balanced import LocallyBalanced
 from pgfa.samplers.metropolis_flips import MetropolisFlips
 from pgfa.samplers.mixture import Mixture
-from pgfa.samplers.nested_complement import NestedComplement
 from pgfa.samplers.particle_gibbs import ParticleGibbs
 from pgfa.samplers.row_gibbs import RowGibbs
 from pgfa.samplers.singleton_exchange import SingletonExchange
@@ -23,7 +22,6 @@ __all__ = [
     "LocallyBalanced",
     "MetropolisFlips",
     "Mixture",
-    "NestedComplement",
     "ParticleGibbs",
     "RowGibbs",
     "RowSampler",

@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 from pgfa.samplers.column_block import ColumnBlock
-from pgfa.samplers.nested_complement import NestedComplement
 from pgfa.samplers.singleton_exchange import SingletonExchange
 
-ColumnMove = ColumnBlock | NestedComplement | SingletonExchange
+ColumnMove = ColumnBlock | SingletonExchange
 
 #: What the rates assume where the number of features is not known beforehand.
 _TYPICAL_FEATURES = 15
@@ -22,11 +21,10 @@ def default_column_moves(num_features: int | None) -> tuple[ColumnMove, ...]:
         follow the state: that would spoil the invariance.)
     """
     scale = min(1.0, (_TYPICAL_FEATURES if num_features is None else num_features) ** 2 / 400.0)
-    moves = (
+    blocks = (
         ColumnBlock(1, "all", num_particles=30, rate=2.0 * scale),
         ColumnBlock(2, "users", num_particles=12, rate=2.0 * scale),
         ColumnBlock(2, "all", num_particles=12, rate=scale),
         ColumnBlock(3, "users", num_particles=12, rate=2.0 * scale),
-        NestedComplement(),
     )
-    return (*moves, SingletonExchange()) if num_features is None else moves
+    return (*blocks, SingletonExchange()) if num_features is None else blocks
