@@ -240,6 +240,7 @@ def with_one_sided_chance(monkeypatch):
 @pytest.mark.parametrize("slip", [without_density, without_prior_of_columns, with_one_sided_chance])
 def test_slips_are_noticed(slip, monkeypatch):
     monkeypatch.setattr(relational_columns, "_COMPLEMENTS", 0.4)
+    monkeypatch.setattr(relational_columns, "_THREE_AND_TWO", 0.0)
     slip(monkeypatch)
     assert p_value(False) < 1e-6
 
