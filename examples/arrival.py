@@ -68,7 +68,7 @@ SOURCES: dict[str, Callable[[Path], tuple[Any, int]]] = {
 def iterations_in(model: Any, prior: Any, seconds: float, **settings: Any) -> int:
     """How many iterations a chain makes in so many seconds, compilation aside."""
     options = {"chains": 1, "cores": 1, "seed": 99, "progress": False, "check": False, **settings}
-    pgfa.sample(model, prior, draws=1, warmup=1, **options)
+    pgfa.sample(model, prior, draws=20, warmup=20, **options)
     fit = pgfa.sample(model, prior, draws=20, warmup=20, **options)
     return max(int(seconds * 40 / float(fit["sample_stats"]["time"][0, -1])), 20)
 

@@ -22,7 +22,7 @@ from test_joint import HIDE, PRIORS, lowest, statistics, template
 
 import pgfa
 from pgfa.models.linear_gaussian import draw_loadings
-from pgfa.samplers import column_block, singleton_exchange
+from pgfa.samplers import column_block, singleton_exchange, three_and_two
 
 KINDS = [
     pgfa.ColumnBlock(1, "all", 2),
@@ -30,6 +30,7 @@ KINDS = [
     pgfa.ColumnBlock(2, "users", 2),
     pgfa.ColumnBlock(3, "all", 3),
     pgfa.ColumnBlock(3, "users", 2),
+    pgfa.ThreeAndTwo(4.0),
 ]
 EXCHANGE = pgfa.SingletonExchange(2, rate=2.0)
 X = np.array([[1.1, -0.2], [0.8, 1.3], [np.nan, 0.9], [0.4, -0.6]])
@@ -122,6 +123,24 @@ def test_exchange_at_wrong_odds_is_noticed(wrong, monkeypatch):
     honest = singleton_exchange.exchange
     monkeypatch.setattr(singleton_exchange, "exchange", careless)
     assert p_value("buffet", [EXCHANGE], num_replicates=20_000, num_moves=3) < 1e-10
+
+
+@pytest.mark.parametrize("prior_name", ["finite", "buffet"])
+def test_three_and_two_at_wrong_odds_are_noticed(prior_name, monkeypatch):
+    def careless(*arguments):
+        proposal = honest(*arguments)
+        return proposal and proposal._replace(log_ratio=0.0)
+
+    honest = three_and_two.propose_three
+    monkeypatch.setattr(three_and_two, "_ELSEWHERE", 0.3)
+    monkeypatch.setattr(three_and_two, "propose_three", careless)
+    assert p_value(prior_name, [pgfa.ThreeAndTwo(6.0)], num_replicates=10_000, num_moves=3) < 1e-6
+
+
+@pytest.mark.parametrize("prior_name", ["finite", "buffet"])
+def test_three_and_two_with_many_rows_elsewhere(prior_name, monkeypatch):
+    monkeypatch.setattr(three_and_two, "_ELSEWHERE", 0.3)
+    assert p_value(prior_name, [pgfa.ThreeAndTwo(6.0)], num_replicates=10_000, num_moves=3) > SIGNIFICANCE
 
 
 def test_exchange_leaves_a_fixed_number_of_columns_alone():

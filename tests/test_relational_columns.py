@@ -23,6 +23,7 @@ import pgfa
 from pgfa.models import relational_columns
 from pgfa.models.network import make_groups
 from pgfa.models.relational_columns import exchange_columns
+from pgfa.samplers import three_and_two
 
 TAU = 0.3
 HELD = 1e12  # a Gamma prior as narrow as this holds the precision
@@ -143,7 +144,7 @@ def buffet_posterior_of_few():
 def p_value_of_few(name, monkeypatch, *, num_draws=5000, thin=1):
     """Against a chain that does little else: sweeps in between would cover up what such rare moves do wrong."""
     monkeypatch.setattr(relational_columns, "_THREE_AND_TWO", 0.8)
-    monkeypatch.setattr(relational_columns, "_ELSEWHERE", 0.3)
+    monkeypatch.setattr(three_and_two, "_ELSEWHERE", 0.3)
     prior, index, posterior = finite_posterior_of_few() if name == "finite" else buffet_posterior_of_few()
     model = pgfa.Relational(FEW, tau_prior=(HELD, HELD / TAU), column_moves=20)
     start = pgfa.State(np.eye(3, dtype=np.uint8), 0.8, {"V": np.zeros((3, 3)), "tau": TAU})
@@ -185,15 +186,22 @@ def test_a_choice_of_thirds_that_is_not_paid_for_is_noticed(name, monkeypatch):
     assert p_value_of_few(name, monkeypatch) < 1e-6
 
 
-def test_thirds_are_rated_by_the_rows_that_are_elsewhere():
+@pytest.mark.parametrize("through", [False, True])
+def test_thirds_are_rated_by_the_rows_that_are_elsewhere(through):
     Z = (np.random.default_rng(2).random((9, 4)) < 0.5).astype(np.uint8)
-    triples, log_chance = relational_columns._rate_thirds(Z)
-    assert len(triples) == 4 * 3
-    for (third, a, b), value in zip(triples, log_chance, strict=True):
-        whole_a, whole_b = Z[:, a] ^ Z[:, third], Z[:, b] ^ Z[:, third]
-        right = [(Z[:, third] == expected).sum() for expected in (whole_a & whole_b, whole_a | whole_b)]
-        expected = np.log(np.mean([0.98**count * 0.02 ** (9 - count) for count in right]))
-        assert value == pytest.approx(expected)
+    log_mass = -0.1 * np.arange(10.0) ** 2
+    triples, log_chance, gain = three_and_two.rate_thirds(Z, log_mass, through)
+    assert len(triples) == 4 * 3 * (2 if through else 1)
+    for (third, a, b), value, gained in zip(triples, log_chance, gain, strict=True):
+        whole_a = Z[:, a] if through else Z[:, a] ^ Z[:, third]
+        whole_b = Z[:, b] ^ Z[:, third] ^ (Z[:, a] if through else 0)
+        should = [whole_b & (1 - whole_a)] if through else [whole_a & whole_b, whole_a | whole_b]
+        right = [(Z[:, third] == expected).sum() for expected in should]
+        assert value == pytest.approx(np.log(np.mean([0.98**count * 0.02 ** (9 - count) for count in right])))
+        before, after = (
+            log_mass[np.sum(columns, axis=1)].sum() for columns in (Z.T[[third, a, b]], [whole_a, whole_b])
+        )
+        assert gained == pytest.approx(after - before)
 
 
 def test_two_columns_told_as_three_are_put_together():
@@ -203,7 +211,7 @@ def test_two_columns_told_as_three_are_put_together():
     V = 1.5 * rng.normal(size=(2, 2))
     data = (rng.random((60, 60)) < 1.0 / (1.0 + np.exp(-(Z.astype(float) @ V @ Z.T)))).astype(float)
     three = np.stack([Z[:, 0] | Z[:, 1], Z[:, 1] & ~Z[:, 0], Z[:, 0] & ~Z[:, 1]], axis=1).astype(np.uint8)
-    used = {}
+    scores = {}
     for column_moves in (0, 3):
         model = pgfa.Relational(data, column_moves=column_moves)
         start = pgfa.State(three, 1.0, {"V": np.zeros((3, 3)), "tau": 0.4})
@@ -211,8 +219,9 @@ def test_two_columns_told_as_three_are_put_together():
         settled.step(50)
         chain = pgfa.Chain(model, pgfa.IndianBuffet(), seed=1, state=settled.state)
         chain.step(60)
-        used[column_moves] = chain.state.num_features
-    assert used == {0: 3, 3: 2}
+        scores[column_moves] = pgfa.metrics.b_cubed(Z, chain.state.Z).f
+    assert scores[0] < 0.9
+    assert scores[3] > 0.95
 
 
 # --- slips ------------------------------------------------------------------------------------------------------------

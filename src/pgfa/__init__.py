@@ -30,6 +30,7 @@ _PUBLIC = {
     "SingletonExchange": "pgfa.samplers",
     "Simulation": "pgfa.simulation",
     "State": "pgfa.state",
+    "ThreeAndTwo": "pgfa.samplers",
     "check_model": "pgfa.checking",
     "simulate": "pgfa.simulation",
     "diagnose": "pgfa.inference.diagnostics",
@@ -71,6 +72,7 @@ if TYPE_CHECKING:
     from pgfa.samplers import ParticleGibbs as ParticleGibbs
     from pgfa.samplers import RowGibbs as RowGibbs
     from pgfa.samplers import SingletonExchange as SingletonExchange
+    from pgfa.samplers import ThreeAndTwo as ThreeAndTwo
     from pgfa.simulation import Simulation as Simulation
     from pgfa.simulation import simulate as simulate
     from pgfa.state import State as State

@@ -20,6 +20,7 @@ from pgfa.samplers import (
     RowGibbs,
     RowSampler,
     SingletonExchange,
+    ThreeAndTwo,
 )
 
 _PRIORS: dict[str, tuple[type[Prior], tuple[str, ...]]] = {
@@ -31,7 +32,7 @@ _SAMPLERS: dict[str, Any] = {
     for kind in (DiscreteParticleFilter, Gibbs, HammingBall, LocallyBalanced, MetropolisFlips, ParticleGibbs, RowGibbs)
 }
 
-_COLUMN_MOVES: dict[str, Any] = {kind.__name__: kind for kind in (ColumnBlock, SingletonExchange)}
+_COLUMN_MOVES: dict[str, Any] = {kind.__name__: kind for kind in (ColumnBlock, SingletonExchange, ThreeAndTwo)}
 
 
 def describe_prior(prior: Prior) -> dict[str, Any]:

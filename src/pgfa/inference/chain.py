@@ -40,9 +40,9 @@ class Chain:
     update
         What moves: any of ``"features"``, ``"parameters"``, ``"concentration"``.
     column_moves
-        Moves of whole columns that follow each sweep over the rows (`ColumnBlock`, `SingletonExchange`), part of
-        updating the features. They come beside those that the model makes of its own accord (`PyClone`, `Relational`);
-        False leaves out these as well.
+        Moves of whole columns that follow each sweep over the rows (`ColumnBlock`, `SingletonExchange`,
+        `ThreeAndTwo`), part of updating the features. They come beside those that the model makes of its own accord
+        (`PyClone`, `Relational`); False leaves out these as well.
     state
         Where to start; drawn from the prior unless given.
 
@@ -219,7 +219,7 @@ def check_column_moves(column_moves: Any, model: Model) -> ColumnMoves:
     moves = (column_moves,) if isinstance(column_moves, ColumnMove) else tuple(column_moves)
     for move in moves:
         if not isinstance(move, ColumnMove):
-            raise ValueError(f"column_moves must be ColumnBlocks or SingletonExchanges, got {move!r}")
+            raise ValueError(f"column_moves must be ColumnBlocks or the like, got {move!r}")
     if moves and not model.has_column_moves:
         raise ValueError(
             f"column_moves do not work for {type(model).__name__}: its data are not Gaussian in the features"

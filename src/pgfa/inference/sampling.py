@@ -89,8 +89,8 @@ def sample(
         Share of the warm-up that is annealed: True for the default, False for none, or a number between 0 and 1.
     column_moves
         Moves of whole columns after each sweep over the rows, for models that have them: True for a mixture that brings
-        chains home from almost any start, a sequence of `ColumnBlock` and `SingletonExchange`, or False for none, those
-        that a model makes of its own accord included.
+        chains home from almost any start, a sequence of `ColumnBlock`, `SingletonExchange` and `ThreeAndTwo`, or
+        False for none, those that a model makes of its own accord included.
     save_warmup
         Keep the warm-up as well, in groups of its own.
     progress

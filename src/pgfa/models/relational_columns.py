@@ -7,8 +7,7 @@ posterior given Z and the other weights:
 
 - column a by its symmetric difference with another column b;
 - now and then a column by its complement;
-- now and then three columns by two, or two by three: where a column holds what two others have in common, or all that
-  they have between them, and these the rest, the two are put together again and the column dies.
+- now and then three columns by two, or two by three (see `pgfa.samplers.three_and_two`).
 
 The approximation depends on neither the old weights nor the new ones, so that the Metropolis-Hastings ratio needs the
 densities of the two approximations and the chances of choosing the move and its reverse.
@@ -24,15 +23,13 @@ from numpy.typing import NDArray
 from pgfa._compile import compiled
 from pgfa.models.network import Groups, Network, make_groups
 from pgfa.models.relational_weights import Cells, count_links, make_cells
+from pgfa.samplers.three_and_two import Proposal, propose_three, propose_two
 from pgfa.small_matrices import factorise, solve_lower, solve_upper
 from pgfa.vector_math import exp, softplus
 
 #: Shares of the proposals that replace a column by its complement, and three columns by two or two by three.
 _COMPLEMENTS = 0.1
 _THREE_AND_TWO = 0.2
-#: Chance of a row to be elsewhere than it should in a third column, and how unlikely all of them together may be.
-_ELSEWHERE = 0.02
-_LEAST_LOG_CHANCE = -40.0
 #: Newton steps towards the mode, and the size of a step that is close enough. More would be no more exact.
 _MOST_STEPS = 6
 _SMALL_STEP = 0.2
@@ -244,15 +241,9 @@ def _weights_of(place: NDArray[np.int64], symmetric: bool) -> tuple[NDArray[np.i
     return source, target
 
 
-class Proposal(NamedTuple):
-    """New columns, which ones differ, and the log ratio of the chances to propose the way back and the way there."""
-
-    Z: NDArray[np.uint8]
-    columns: list[int]
-    log_ratio: float
-
-
-def _propose(Z: NDArray[np.uint8], grows: bool, rng: np.random.Generator) -> Proposal | None:
+def _propose(
+    Z: NDArray[np.uint8], log_column_mass: NDArray[np.float64], grows: bool, rng: np.random.Generator
+) -> Proposal | None:
     """Columns to be replaced, chosen among those that somebody owns, or None where nothing comes of it.
 
     Without an owner only the third column of three may end. With one column in use there is nothing but its complement,
@@ -265,10 +256,9 @@ def _propose(Z: NDArray[np.uint8], grows: bool, rng: np.random.Generator) -> Pro
     if used.size == 1 or kind < _COMPLEMENTS:
         a = int(rng.choice(used))
         return _replace(Z, {a: 1 - Z[:, a]}, 0.0)
-    if kind < _COMPLEMENTS + 0.5 * _THREE_AND_TWO:
-        return _propose_two(Z, used, grows, rng)
     if kind < _COMPLEMENTS + _THREE_AND_TWO:
-        return _propose_three(Z, used, grows, rng)
+        propose = propose_two if kind < _COMPLEMENTS + 0.5 * _THREE_AND_TWO else propose_three
+        return propose(Z, log_column_mass, grows, bool(rng.random() < 0.5), rng)
     a, b = (int(k) for k in rng.choice(used, size=2, replace=False))
     proposal = _replace(Z, {a: Z[:, a] ^ Z[:, b]}, 0.0)
     # The weights of b move as well: what it had in common with a counts elsewhere now.
@@ -282,77 +272,6 @@ def _replace(Z: NDArray[np.uint8], columns: dict[int, NDArray[np.uint8]], log_ra
             return None
         new_Z[:, k] = column
     return Proposal(new_Z, list(columns), log_ratio)
-
-
-def _propose_two(
-    Z: NDArray[np.uint8], used: NDArray[np.intp], grows: bool, rng: np.random.Generator
-) -> Proposal | None:
-    """Put two columns together again with what a third one holds of them both; the third ends without owners."""
-    if used.size < 3:
-        return None
-    triples, log_chance = _rate_thirds(Z[:, used])
-    log_total = float(np.logaddexp.reduce(log_chance))
-    if log_total < _LEAST_LOG_CHANCE:
-        return None
-    third, a, b = (int(used[i]) for i in triples[rng.choice(log_chance.size, p=np.exp(log_chance - log_total))])
-    num_slots = 1 if grows else Z.shape[1] - used.size + 1
-    log_ratio = log_total - np.log(_num_pairs(used.size - 1) * num_slots)
-    proposal = _replace(Z, {a: Z[:, a] ^ Z[:, third], b: Z[:, b] ^ Z[:, third]}, log_ratio)
-    if proposal is not None:
-        proposal.Z[:, third] = 0
-        proposal.columns.append(third)
-    return proposal
-
-
-def _propose_three(
-    Z: NDArray[np.uint8], used: NDArray[np.intp], grows: bool, rng: np.random.Generator
-) -> Proposal | None:
-    """The reverse: draw a column that holds what two have in common, or all that they have, and take it off both."""
-    empty = np.flatnonzero(~Z.any(axis=0))
-    if grows and empty.size == 0:
-        Z = np.pad(Z, ((0, 0), (0, 1)))
-        empty = np.array([Z.shape[1] - 1])
-    if empty.size == 0:
-        return None
-    a, b = (int(k) for k in rng.choice(used, size=2, replace=False))
-    third = int(rng.choice(empty))
-    expected = Z[:, a] & Z[:, b] if rng.random() < 0.5 else Z[:, a] | Z[:, b]
-    column = np.where(rng.random(Z.shape[0]) < _ELSEWHERE, 1 - expected, expected)
-    proposal = _replace(Z, {a: Z[:, a] ^ column, b: Z[:, b] ^ column, third: column}, 0.0)
-    if proposal is None:
-        return None
-    _, log_chance = _rate_thirds(proposal.Z[:, np.flatnonzero(proposal.Z.any(axis=0))])
-    log_total = float(np.logaddexp.reduce(log_chance))
-    if log_total < _LEAST_LOG_CHANCE:
-        return None
-    num_slots = 1 if grows else empty.size
-    return proposal._replace(log_ratio=np.log(_num_pairs(used.size) * num_slots) - log_total)
-
-
-def _num_pairs(count: int) -> int:
-    return count * (count - 1) // 2
-
-
-def _rate_thirds(Z: NDArray[np.uint8]) -> tuple[NDArray[np.intp], NDArray[np.float64]]:
-    """All choices of a third column and two others, and the log probability of drawing the third from those two.
-
-    It is expected to hold what the two have in common once it is taken off them, or all that they have between them.
-    """
-    num_rows, size = Z.shape
-    third, a, b = np.nonzero(np.ones((size, size, size), dtype=bool))
-    keep = (a < b) & (third != a) & (third != b)
-    triples = np.stack([third, a, b], axis=1)[keep]
-    third, a, b = triples.T
-    owned = Z.astype(float)
-    both = owned.T @ owned
-    three = ((owned[:, :, None] * owned[:, None, :]).reshape(num_rows, -1).T @ owned).reshape(size, size, size)
-    with_third = both[third, a] + both[third, b]
-    misplaced = (
-        with_third + both[a, b] - 2.0 * three[third, a, b],
-        both[a, a] + both[b, b] - both[a, b] - with_third + 2.0 * three[third, a, b],
-    )
-    log_chance = [count * np.log(_ELSEWHERE) + (num_rows - count) * np.log1p(-_ELSEWHERE) for count in misplaced]
-    return triples, np.logaddexp(*log_chance) - np.log(2.0)
 
 
 def exchange_columns(
@@ -376,7 +295,7 @@ def exchange_columns(
     accepted = 0
     groups = make_groups(Z)
     for _ in range(num_proposals):
-        proposal = _propose(Z, grows, rng)
+        proposal = _propose(Z, log_column_mass, grows, rng)
         if proposal is None:
             continue
         new_Z, columns = proposal.Z, proposal.columns

@@ -12,6 +12,7 @@ from pgfa.samplers.mixture import Mixture
 from pgfa.samplers.particle_gibbs import ParticleGibbs
 from pgfa.samplers.row_gibbs import RowGibbs
 from pgfa.samplers.singleton_exchange import SingletonExchange
+from pgfa.samplers.three_and_two import ThreeAndTwo
 
 __all__ = [
     "ColumnBlock",
@@ -26,4 +27,5 @@ __all__ = [
     "RowGibbs",
     "RowSampler",
     "SingletonExchange",
+    "ThreeAndTwo",
 ]

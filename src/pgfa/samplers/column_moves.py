@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from pgfa.samplers.column_block import ColumnBlock
 from pgfa.samplers.singleton_exchange import SingletonExchange
+from pgfa.samplers.three_and_two import ThreeAndTwo
 
-ColumnMove = ColumnBlock | SingletonExchange
+ColumnMove = ColumnBlock | SingletonExchange | ThreeAndTwo
 
 #: What the rates assume where the number of features is not known beforehand.
 _TYPICAL_FEATURES = 15
@@ -21,10 +22,11 @@ def default_column_moves(num_features: int | None) -> tuple[ColumnMove, ...]:
         follow the state: that would spoil the invariance.)
     """
     scale = min(1.0, (_TYPICAL_FEATURES if num_features is None else num_features) ** 2 / 400.0)
-    blocks = (
+    moves = (
         ColumnBlock(1, "all", num_particles=30, rate=2.0 * scale),
         ColumnBlock(2, "users", num_particles=12, rate=2.0 * scale),
         ColumnBlock(2, "all", num_particles=12, rate=scale),
         ColumnBlock(3, "users", num_particles=12, rate=2.0 * scale),
+        ThreeAndTwo(),
     )
-    return (*blocks, SingletonExchange()) if num_features is None else blocks
+    return (*moves, SingletonExchange()) if num_features is None else moves

@@ -1,0 +1,270 @@
+"""Three columns for two, and back.
+
+Chains often tell two features as three columns: what the two have in common, or all that they have between them, and
+what each has alone; or the first of them, the first without the second, and the second without the first. Only all
+three together find the way back. A proposal puts two of them together again and lets the third die:
+
+- *both*: the third is taken off both others (by symmetric difference), and should hold what these then have in common,
+  or all that they have;
+- *through*: the first stays, the second becomes the symmetric difference of all three, and the third should hold what
+  that has beyond the first.
+
+The reverse draws the third column: row by row as it should be, but for a few rows that are elsewhere. Which three are
+put together is drawn in proportion to the probability that the third would be drawn from the two, and to what the prior
+of the columns gains: without the latter, columns with hardly any owners would always be the first choice.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from pgfa import checks
+from pgfa._compile import compiled
+from pgfa.columns import LEAST_POWER, ColumnView
+from pgfa.state import State, add_features, drop_unused_features
+
+if TYPE_CHECKING:
+    from pgfa.models.base import Model
+    from pgfa.priors.base import Prior
+
+#: Chance of a row to be elsewhere than it should in a third column.
+_ELSEWHERE = 0.02
+#: Log chance, in all and for each row, of drawing a third column below which it is not worth the work to go on.
+_LEAST_LOG_CHANCE = -40.0
+_LEAST_LOG_CHANCE_OF_ROW = -0.1
+
+
+class Proposal(NamedTuple):
+    """New columns, which ones differ, and the log ratio of the chances to propose the way back and the way there."""
+
+    Z: NDArray[np.uint8]
+    columns: list[int]
+    log_ratio: float
+
+
+def propose_two(
+    Z: NDArray[np.uint8], log_mass: NDArray[np.float64], grows: bool, through: bool, rng: np.random.Generator
+) -> Proposal | None:
+    """Put two columns together again with a third, which ends without owners; None where nothing comes of it."""
+    used = np.flatnonzero(Z.any(axis=0))
+    if used.size < 3:
+        return None
+    triples, log_chance, gain = rate_thirds(Z[:, used], log_mass, through)
+    log_total = float(np.logaddexp.reduce(log_chance + gain))
+    if log_total < _least_log_chance(Z):
+        return None
+    chosen = int(rng.choice(gain.size, p=np.exp(log_chance + gain - log_total)))
+    third, a, b = (int(used[i]) for i in triples[chosen])
+    new_Z = Z.copy()
+    _exchange(new_Z, a, b, third, through)
+    new_Z[:, third] = 0
+    if not (new_Z[:, a].any() and new_Z[:, b].any()):
+        return None
+    num_slots = 1 if grows else Z.shape[1] - used.size + 1
+    log_ratio = log_total - gain[chosen] - np.log(_num_pairs(used.size - 1, through) * num_slots)
+    return Proposal(new_Z, [a, b, third], log_ratio)
+
+
+def propose_three(
+    Z: NDArray[np.uint8], log_mass: NDArray[np.float64], grows: bool, through: bool, rng: np.random.Generator
+) -> Proposal | None:
+    """Draw a third column for two that there are; where none is without owners and Z `grows`, a new one comes last."""
+    used, empty = np.flatnonzero(Z.any(axis=0)), np.flatnonzero(~Z.any(axis=0))
+    new_Z = Z.copy()
+    if grows and empty.size == 0:
+        new_Z = np.pad(Z, ((0, 0), (0, 1)))
+        empty = np.array([Z.shape[1]])
+    if used.size < 2 or empty.size == 0:
+        return None
+    a, b = (int(k) for k in rng.choice(used, size=2, replace=False))
+    third = int(rng.choice(empty))
+    if through:
+        expected = Z[:, b] & (1 - Z[:, a])
+    else:
+        expected = Z[:, a] & Z[:, b] if rng.random() < 0.5 else Z[:, a] | Z[:, b]
+    new_Z[:, third] = np.where(rng.random(Z.shape[0]) < _ELSEWHERE, 1 - expected, expected)
+    _exchange(new_Z, a, b, third, through)
+    if not new_Z[:, [a, b, third]].any(axis=0).all():
+        return None
+    _, log_chance, gain = rate_thirds(new_Z[:, np.flatnonzero(new_Z.any(axis=0))], log_mass, through)
+    log_total = float(np.logaddexp.reduce(log_chance + gain))
+    if log_total < _least_log_chance(Z):
+        return None
+    num_slots = 1 if grows else empty.size
+    back = log_mass[Z[:, [a, b]].sum(axis=0)].sum() + log_mass[0] - log_mass[new_Z[:, [a, b, third]].sum(axis=0)].sum()
+    log_ratio = float(back) + np.log(_num_pairs(used.size, through) * num_slots) - log_total
+    return Proposal(new_Z, [a, b, third], log_ratio)
+
+
+def _exchange(Z: NDArray[np.uint8], a: int, b: int, third: int, through: bool) -> None:
+    """Pass between three columns and two, with the third kept; the way there and the way back are the same."""
+    if through:
+        Z[:, b] ^= Z[:, a] ^ Z[:, third]
+    else:
+        Z[:, a] ^= Z[:, third]
+        Z[:, b] ^= Z[:, third]
+
+
+def _num_pairs(count: int, through: bool) -> int:
+    return count * (count - 1) // (1 if through else 2)
+
+
+def _least_log_chance(Z: NDArray[np.uint8]) -> float:
+    return _LEAST_LOG_CHANCE + _LEAST_LOG_CHANCE_OF_ROW * Z.shape[0]
+
+
+@compiled
+def _count_together(Z):  # type: ignore[no-untyped-def]
+    """Number of rows that own all of three columns, for all triples."""
+    num_rows, size = Z.shape
+    together = np.zeros((size, size, size))
+    for n in range(num_rows):
+        for a in range(size):
+            if Z[n, a] == 0:
+                continue
+            for b in range(size):
+                if Z[n, b] == 0:
+                    continue
+                for c in range(size):
+                    together[a, b, c] += Z[n, c]
+    return together
+
+
+def rate_thirds(
+    Z: NDArray[np.uint8], log_mass: NDArray[np.float64], through: bool
+) -> tuple[NDArray[np.intp], NDArray[np.float64], NDArray[np.float64]]:
+    """All choices of a third column and two others.
+
+    With the log probability of drawing the third from those two, and the gain in log prior mass if it dies.
+    """
+    num_rows, size = Z.shape
+    third, a, b = np.indices((size, size, size)).reshape(3, -1)
+    keep = (third != a) & (third != b) & ((a != b) if through else (a < b))
+    third, a, b = third[keep], a[keep], b[keep]
+    together = _count_together(Z)
+    both = np.einsum("iij->ij", together)
+    owners = np.diag(both)
+    if through:
+        log_chance = _log_chance(both[third, a] + both[b, b] - both[a, b], num_rows)
+        pairs = both[third, a] + both[third, b] + both[a, b]
+        new_a, new_b = owners[a], owners[a] + owners[b] + owners[third] - 2.0 * pairs + 4.0 * together[third, a, b]
+    else:
+        with_third, all_three = both[third, a] + both[third, b], together[third, a, b]
+        new_a, new_b = (owners[k] + owners[third] - 2.0 * both[third, k] for k in (a, b))
+        in_common = with_third + both[a, b] - 2.0 * all_three
+        all_of_both = both[a, a] + both[b, b] - both[a, b] - with_third + 2.0 * all_three
+        log_chance = np.logaddexp(_log_chance(in_common, num_rows), _log_chance(all_of_both, num_rows)) - np.log(2.0)
+    mass = log_mass[owners.astype(np.int64)]
+    gain = log_mass[new_a.astype(np.int64)] + log_mass[new_b.astype(np.int64)] + log_mass[0]
+    return np.stack([third, a, b], axis=1), log_chance, gain - mass[a] - mass[b] - mass[third]
+
+
+def _log_chance(misplaced: NDArray[np.float64], num_rows: int) -> NDArray[np.float64]:
+    return misplaced * np.log(_ELSEWHERE) + (num_rows - misplaced) * np.log1p(-_ELSEWHERE)
+
+
+@dataclass(frozen=True)
+class ThreeAndTwo:
+    """Propose to put three columns together to two, or to tell two as three, with their values integrated out.
+
+    Parameters
+    ----------
+    rate
+        Proposals an iteration; a fraction is the probability of one more.
+
+    Notes
+    -----
+    Accepted or not by Metropolis and Hastings, with the values of the three columns integrated out; these are drawn
+    anew on acceptance. It takes models whose data are Gaussian in the values of the features, like `LinearGaussian`.
+    `Relational` makes such moves of its own accord.
+
+    Examples
+    --------
+    >>> import numpy as np, pgfa
+    >>> X = np.random.default_rng(0).normal(size=(20, 3))
+    >>> moves = [pgfa.ColumnBlock(2, "users"), pgfa.ThreeAndTwo()]
+    >>> chain = pgfa.Chain(pgfa.LinearGaussian(X), pgfa.BetaBernoulli(4), column_moves=moves, seed=1)
+    >>> chain.step(5)
+    """
+
+    rate: float = 2.0
+
+    def __post_init__(self) -> None:
+        checks.positive("rate", self.rate)
+
+    def apply(self, model: Model, prior: Prior, state: State, rng: np.random.Generator, power: float) -> State:
+        """Make the proposals of one iteration."""
+        if power < LEAST_POWER:
+            return state
+        log_mass = prior.log_column_mass(state.num_rows, state.alpha)
+        whole, fraction = divmod(self.rate, 1.0)
+        for _ in range(int(whole) + int(rng.random() < fraction)):
+            propose = propose_two if rng.random() < 0.5 else propose_three
+            proposal = propose(state.Z, log_mass, prior.grows, bool(rng.random() < 0.5), rng)
+            if proposal is None:
+                continue
+            if proposal.Z.shape != state.Z.shape:
+                state = add_features(state, model.feature_axes, 1)
+            view, group = model.column_view(state.parameters, power), np.array(proposal.columns)
+            rest = np.ones(state.num_features, dtype=np.bool_)
+            rest[group] = False
+            before, _, _ = summarise_group(view, state.Z, rest, group)
+            after, mean, factor = summarise_group(view, proposal.Z, rest, group)
+            owners, new_owners = state.Z[:, group].sum(axis=0), proposal.Z[:, group].sum(axis=0)
+            log_ratio = proposal.log_ratio + after - before + (log_mass[new_owners] - log_mass[owners]).sum()
+            if np.log(rng.random()) < log_ratio:
+                state.Z[:, group] = proposal.Z[:, group]
+                noise = rng.standard_normal((mean.shape[0], group.size, 1))
+                view.V[group] = (mean + np.linalg.solve(np.swapaxes(factor, 1, 2), noise)[:, :, 0]).T
+        return drop_unused_features(state, model.feature_axes) if prior.grows else state
+
+
+def summarise_group(
+    view: ColumnView, Z: NDArray[np.uint8], rest: NDArray[np.bool_], group: NDArray[np.intp]
+) -> tuple[float, NDArray[np.float64], NDArray[np.float64]]:
+    """Log evidence of a few columns given the rest, up to a constant, and the posterior of their values.
+
+    The latter as means (dimension, column) and Cholesky factors of the precisions, one for each dimension.
+    """
+    gram, moments = _regress(view, Z, rest, group)
+    precision = view.tau_x * gram + view.tau_v * np.eye(group.size)
+    factor = np.linalg.cholesky(precision)
+    mean = np.linalg.solve(precision, view.tau_x * moments[:, :, None])[:, :, 0]
+    log_determinant = 2.0 * np.log(np.einsum("dii->di", factor)).sum()
+    return 0.5 * (view.tau_x * float(np.sum(mean * moments)) - log_determinant), mean, factor
+
+
+@compiled
+def _regress(view, Z, rest, group):  # type: ignore[no-untyped-def]
+    """Products of the columns of a group with each other and with the residuals, over what is observed."""
+    num_rows, num_dims = view.table.X.shape
+    size = group.size
+    gram = np.zeros((num_dims, size, size))
+    moments = np.zeros((num_dims, size))
+    owned = np.empty(size, dtype=np.int64)
+    for n in range(num_rows):
+        count = 0
+        for i in range(size):
+            if Z[n, group[i]] == 1:
+                owned[count] = i
+                count += 1
+        if count == 0:
+            continue
+        first, last = view.table.row_start[n], view.table.row_start[n + 1]
+        for d in range(num_dims):
+            if first < last and view.table.missing_in_row[first] == d:
+                first += 1
+                continue
+            residual = view.table.X[n, d] - view.intercept[d]
+            for k in range(rest.size):
+                if rest[k] and Z[n, k] == 1:
+                    residual -= view.V[k, d]
+            for i in range(count):
+                moments[d, owned[i]] += residual
+                for j in range(count):
+                    gram[d, owned[i], owned[j]] += 1.0
+    return gram, moments
