@@ -108,7 +108,7 @@ def test_births_and_deaths_of_single_columns():
     assert p_value("buffet", [KINDS[0]], num_replicates=15_000, num_moves=5, seed=4) > SIGNIFICANCE
 
 
-@pytest.mark.parametrize("most_owners", [1, 3])
+@pytest.mark.parametrize("most_owners", [pytest.param(1, marks=pytest.mark.slow), 3])
 def test_exchange_of_singletons_alone(most_owners):
     move = replace(EXCHANGE, most_owners=most_owners)
     assert p_value("buffet", [move], num_replicates=20_000, num_moves=3) > SIGNIFICANCE
@@ -125,7 +125,7 @@ def test_exchange_at_wrong_odds_is_noticed(wrong, monkeypatch):
     assert p_value("buffet", [EXCHANGE], num_replicates=20_000, num_moves=3) < 1e-10
 
 
-@pytest.mark.parametrize("prior_name", ["finite", "buffet"])
+@pytest.mark.parametrize("prior_name", [pytest.param("finite", marks=pytest.mark.slow), "buffet"])
 def test_three_and_two_at_wrong_odds_are_noticed(prior_name, monkeypatch):
     def careless(*arguments):
         proposal = honest(*arguments)

@@ -174,7 +174,7 @@ def test_three_for_two_against_the_enumerated_posterior_at_length(name, monkeypa
     assert p_value_of_few(name, monkeypatch, num_draws=20_000, thin=3) > SIGNIFICANCE
 
 
-@pytest.mark.parametrize("name", ["finite", "buffet"])
+@pytest.mark.parametrize("name", ["finite", pytest.param("buffet", marks=pytest.mark.slow)])
 def test_a_choice_of_thirds_that_is_not_paid_for_is_noticed(name, monkeypatch):
     honest = relational_columns._propose
 
