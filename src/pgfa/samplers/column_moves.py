@@ -27,6 +27,6 @@ def default_column_moves(num_features: int | None) -> tuple[ColumnMove, ...]:
         ColumnBlock(2, "users", num_particles=12, rate=2.0 * scale),
         ColumnBlock(2, "all", num_particles=12, rate=scale),
         ColumnBlock(3, "users", num_particles=12, rate=2.0 * scale),
-        ThreeAndTwo(),
+        ThreeAndTwo(rate=2.0 * scale**0.5),
     )
     return (*moves, SingletonExchange()) if num_features is None else moves
