@@ -30,7 +30,7 @@ KINDS = [
     pgfa.ColumnBlock(2, "users", 2),
     pgfa.ColumnBlock(3, "all", 3),
     pgfa.ColumnBlock(3, "users", 2),
-    pgfa.ThreeAndTwo(4.0),
+    pgfa.ThreeAndTwo(1.0),
 ]
 EXCHANGE = pgfa.SingletonExchange(2, rate=2.0)
 X = np.array([[1.1, -0.2], [0.8, 1.3], [np.nan, 0.9], [0.4, -0.6]])
@@ -114,7 +114,7 @@ def test_exchange_of_singletons_alone(most_owners):
     assert p_value("buffet", [move], num_replicates=20_000, num_moves=3) > SIGNIFICANCE
 
 
-@pytest.mark.parametrize("wrong", ["rate", "prior"])
+@pytest.mark.parametrize("wrong", ["rate", pytest.param("prior", marks=pytest.mark.slow)])
 def test_exchange_at_wrong_odds_is_noticed(wrong, monkeypatch):
     def careless(kernel, rows, Z, owners, log_odds, column, row, rate, most_owners, rng):
         rate, log_odds = (1.3 * rate, log_odds) if wrong == "rate" else (rate, log_odds + 1.0)
@@ -137,7 +137,7 @@ def test_three_and_two_at_wrong_odds_are_noticed(prior_name, monkeypatch):
     assert p_value(prior_name, [pgfa.ThreeAndTwo(6.0)], num_replicates=10_000, num_moves=3) < 1e-6
 
 
-@pytest.mark.parametrize("prior_name", ["finite", "buffet"])
+@pytest.mark.parametrize("prior_name", [pytest.param("finite", marks=pytest.mark.slow), "buffet"])
 def test_three_and_two_with_many_rows_elsewhere(prior_name, monkeypatch):
     monkeypatch.setattr(three_and_two, "_ELSEWHERE", 0.3)
     assert p_value(prior_name, [pgfa.ThreeAndTwo(6.0)], num_replicates=10_000, num_moves=3) > SIGNIFICANCE
