@@ -5,9 +5,12 @@ That a kernel moves at all is checked by starting every replicate from the same 
 
 from __future__ import annotations
 
+from collections import Counter
 from itertools import product
+from typing import Any
 
 import numpy as np
+from scipy.special import gammaln
 
 from pgfa.checking.exactness import (
     SIGNIFICANCE,
@@ -35,6 +38,16 @@ __all__ = [
 def left_ordered(Z: np.ndarray) -> tuple[tuple[int, ...], ...]:
     """Columns as a sorted tuple of tuples: the same for matrices that differ in the order of columns only."""
     return tuple(sorted(tuple(int(bit) for bit in column) for column in Z.T))
+
+
+def buffet_class(prior: Any, multiset: tuple[tuple[int, ...], ...], num_rows: int, alpha: float) -> tuple[Any, float]:
+    """A matrix with these columns, and the log prior probability of all matrices with the same.
+
+    The mass of one order of the columns times the number of orders that look different.
+    """
+    Z = np.array(multiset, dtype=np.uint8).reshape(len(multiset), num_rows).T.copy()
+    orders = gammaln(len(multiset) + 1) - sum(gammaln(m + 1) for m in Counter(multiset).values())
+    return Z, float(prior.log_prob(Z, alpha) + orders)
 
 
 def left_ordered_classes(num_rows: int, max_columns: int) -> list[tuple[tuple[int, ...], ...]]:

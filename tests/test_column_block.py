@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections import Counter
 from dataclasses import replace
 from functools import cache
 
@@ -11,13 +10,13 @@ import pytest
 from exactness import (
     SIGNIFICANCE,
     all_matrices,
+    buffet_class,
     chi_square_p_value,
     joint_p_values,
     left_ordered,
     left_ordered_classes,
 )
 from scipy import stats
-from scipy.special import gammaln
 from test_joint import HIDE, PRIORS, lowest, statistics, template
 
 import pgfa
@@ -65,20 +64,21 @@ def buffet_problem():
     classes = left_ordered_classes(4, max_columns=4)
     matrices, log_prob = [], []
     for multiset in classes:
-        Z = np.array(multiset, dtype=np.uint8).reshape(len(multiset), 4).T.copy()
-        orders = gammaln(len(multiset) + 1) - sum(gammaln(m + 1) for m in Counter(multiset).values())
+        Z, log_mass = buffet_class(prior, multiset, 4, 0.25)
         matrices.append(Z)
-        log_prob.append(prior.log_prob(Z, 0.25) + orders + log_evidence(Z.astype(int)))
+        log_prob.append(log_mass + log_evidence(Z.astype(int)))
     prob = np.exp(np.array(log_prob) - max(log_prob))
     return prior, matrices, prob / prob.sum(), {multiset: i for i, multiset in enumerate(classes)}
 
 
 def p_value(prior_name, moves, *, num_replicates, num_moves, seed=3):
+    """Smallest p-value for Z and for how well the values fit, after moves from exact draws."""
     prior, matrices, prob, index = finite_problem() if prior_name == "finite" else buffet_problem()
     alpha = ALPHA if prior_name == "finite" else 0.25
     model = pgfa.LinearGaussian(X, intercept=True)
     centred = pgfa.LinearGaussian(X - INTERCEPT)
     counts = np.zeros(len(matrices), dtype=np.int64)
+    misfit = []
     rng = np.random.default_rng(seed)
     num_lost = 0
     for start in rng.choice(len(matrices), size=num_replicates, p=prob):
@@ -86,15 +86,22 @@ def p_value(prior_name, moves, *, num_replicates, num_moves, seed=3):
         V = np.zeros((Z.shape[1], 2))
         draw_loadings(centred._table, Z, V, np.zeros(2), TAU_V, TAU_X, False, 0.0, 1.0, rng)
         state = pgfa.State(Z, alpha, {"V": V, "tau_v": TAU_V, "tau_x": TAU_X, "intercept": INTERCEPT})
+        misfit.append([measure_misfit(state)])
         for _ in range(num_moves):
             state = moves[rng.integers(len(moves))].apply(model, prior, state, rng, 1.0)
+        misfit[-1].append(measure_misfit(state))
         key = state.Z.tobytes() if prior_name == "finite" else left_ordered(state.Z)
         if key in index:
             counts[index[key]] += 1
         else:
             num_lost += 1
     assert num_lost <= num_replicates / 500, "more columns than enumerated: hardly ever"
-    return chi_square_p_value(counts, prob)
+    return min(chi_square_p_value(counts, prob), stats.ks_2samp(*np.transpose(misfit)).pvalue)
+
+
+def measure_misfit(state):
+    """Squared residuals, which show values that do not go with their columns."""
+    return float(np.nansum((X - INTERCEPT - state.Z @ state.parameters["V"]) ** 2))
 
 
 @pytest.mark.parametrize("move", KINDS, ids=repr)

@@ -2,20 +2,20 @@
 
 from __future__ import annotations
 
-from collections import Counter, namedtuple
+from collections import namedtuple
 from functools import partial
 
 import numpy as np
 import pytest
 from exactness import (
     SIGNIFICANCE,
+    buffet_class,
     chi_square_p_value,
     joint_p_values,
     left_ordered,
     left_ordered_classes,
 )
 from scipy import stats
-from scipy.special import gammaln
 
 import pgfa
 from pgfa._compile import implements
@@ -179,11 +179,8 @@ def buffet_problem():
     classes = left_ordered_classes(3, max_columns=6)
     log_prob = []
     for multiset in classes:
-        Z = np.array(multiset, dtype=np.uint8).reshape(len(multiset), 3).T
-        multiplicities = Counter(multiset).values()
-        # The mass is that of the features in one order; count the orders that look different.
-        orders = gammaln(len(multiset) + 1) - sum(gammaln(m + 1) for m in multiplicities)
-        log_prob.append(prior.log_prob(Z, alpha) + orders + log_evidence(X, Z, tau_v, tau_x))
+        Z, log_mass = buffet_class(prior, multiset, 3, alpha)
+        log_prob.append(log_mass + log_evidence(X, Z, tau_v, tau_x))
     prob = np.exp(np.array(log_prob) - max(log_prob))
     return X, alpha, tau_v, tau_x, prior, classes, prob / prob.sum()
 

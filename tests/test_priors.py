@@ -6,9 +6,8 @@ from collections import Counter
 
 import numpy as np
 import pytest
-from exactness import SIGNIFICANCE, all_matrices, chi_square_p_value, left_ordered, left_ordered_classes
+from exactness import SIGNIFICANCE, all_matrices, buffet_class, chi_square_p_value, left_ordered, left_ordered_classes
 from scipy import stats
-from scipy.special import gammaln
 
 import pgfa
 from pgfa.adaptation import StepSize
@@ -16,10 +15,9 @@ from pgfa.priors.indian_buffet import harmonic
 
 
 def buffet_class_prob(prior, multiset, num_rows, alpha):
-    """Probability of a multiset of columns: the mass of one order times the number of orders that look different."""
-    Z = np.array(multiset, dtype=np.uint8).reshape(len(multiset), num_rows).T
-    orders = gammaln(len(multiset) + 1) - sum(gammaln(m + 1) for m in Counter(multiset).values())
-    return np.exp(prior.log_prob(Z, alpha) + orders)
+    """Probability of a multiset of columns."""
+    _, log_prob = buffet_class(prior, multiset, num_rows, alpha)
+    return np.exp(log_prob)
 
 
 @pytest.mark.parametrize(("a", "b"), [(None, 1.0), (None, 0.4), (0.7, 2.0)])

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections import Counter
 from functools import cache
 from itertools import product
 
@@ -11,12 +10,13 @@ import pytest
 from exactness import (
     SIGNIFICANCE,
     all_matrices,
+    buffet_class,
     chi_square_p_value,
     joint_p_values,
     left_ordered,
     left_ordered_classes,
 )
-from scipy.special import gammaln, log_expit, logsumexp
+from scipy.special import log_expit, logsumexp
 from test_relational_exactness import HIDE, PRIORS, lowest, statistics, template
 
 import pgfa
@@ -135,9 +135,8 @@ def buffet_posterior_of_few():
     classes = left_ordered_classes(3, max_columns=5)
     log_prob = []
     for multiset in classes:
-        Z = np.array(multiset, dtype=np.uint8).reshape(len(multiset), 3).T
-        orders = gammaln(len(multiset) + 1) - sum(gammaln(m + 1) for m in Counter(multiset).values())
-        log_prob.append(prior.log_prob(Z, 0.8) + orders + log_evidence_of_few(Z))
+        Z, log_mass = buffet_class(prior, multiset, 3, 0.8)
+        log_prob.append(log_mass + log_evidence_of_few(Z))
     return prior, {multiset: i for i, multiset in enumerate(classes)}, np.exp(np.array(log_prob) - logsumexp(log_prob))
 
 

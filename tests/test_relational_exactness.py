@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections import Counter, namedtuple
+from collections import namedtuple
 from functools import cache
 
 import numpy as np
@@ -10,6 +10,7 @@ import pytest
 from exactness import (
     SIGNIFICANCE,
     all_matrices,
+    buffet_class,
     chi_square_p_value,
     count_ends,
     enumerate_posterior,
@@ -19,7 +20,6 @@ from exactness import (
     rebuild,
 )
 from scipy import stats
-from scipy.special import gammaln
 
 import pgfa
 from pgfa._compile import implements
@@ -381,7 +381,7 @@ def buffet_posterior(symmetric: bool):
     model = pgfa.Relational(X, symmetric)
     log_prob = []
     for multiset in classes:
-        Z = np.array(multiset, dtype=float).reshape(len(multiset), 2).T
+        Z, log_mass = buffet_class(prior, multiset, 2, alpha)
         V = rng.standard_normal((40_000, len(multiset), len(multiset))) / np.sqrt(tau)
         if symmetric:
             V = np.triu(V) + np.swapaxes(np.triu(V, 1), 1, 2)
@@ -390,8 +390,7 @@ def buffet_posterior(symmetric: bool):
         terms = X * scores - np.logaddexp(0.0, scores)
         pairs = [(0, 0), (0, 1)] if symmetric else [(0, 0), (0, 1), (1, 0)]
         likelihood = np.exp(sum(terms[:, i, j] for i, j in pairs)).mean()
-        orders = gammaln(len(multiset) + 1) - sum(gammaln(m + 1) for m in Counter(multiset).values())
-        log_prob.append(prior.log_prob(Z.astype(np.uint8), alpha) + orders + np.log(likelihood))
+        log_prob.append(log_mass + np.log(likelihood))
     prob = np.exp(np.array(log_prob) - max(log_prob))
     return model, alpha, tau, prior, classes, prob / prob.sum()
 

@@ -240,7 +240,7 @@ def write_summary(reports: list[Report], out: Path) -> None:
     counts = table["verdict"].value_counts()
     page.paragraph("; ".join(f"{verdict}: {count}" for verdict, count in counts.items()) or "No findings.")
     page.links({f"{report.experiment.name}/report": report.experiment.name for report in reports})
-    compared = [report for report in reports if any(entry.name == "default" for entry in report.experiment.samplers)]
+    compared = [report for report in reports if _compares_kinds(report.experiment)]
     if compared:
         picture = figures.arrival_plots([(report.experiment, report.traces) for report in compared], NEAR_TRUTH)
         figures.save(picture, out / "arrivals.png")
@@ -258,3 +258,9 @@ def write_summary(reports: list[Report], out: Path) -> None:
     page.heading("How soon they arrive")
     page.table(together)
     page.write(out)
+
+
+def _compares_kinds(experiment: Experiment) -> bool:
+    """Whether several kinds of samplers stand beside the default of pgfa; other experiments tune one kind."""
+    kinds = {entry.name for entry in experiment.samplers if not entry.ours}
+    return len(kinds) > 1 and any(entry.name == "default" for entry in experiment.samplers)

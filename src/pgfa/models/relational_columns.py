@@ -219,8 +219,9 @@ def _chance(groups: Groups, columns: list[int]) -> float:
     owned = vectors.sum(axis=1)
     moving = vectors[:, columns].sum(axis=1)
     work = 2.0 * ((moving @ moving) * (owned @ owned) + (moving @ owned) ** 2)
-    num_nodes, num_features = groups.group_of.size, vectors.shape[1]
-    return min(1.0, _MUCH_WORK * num_nodes**2 * num_features / max(work, 1.0))
+    # Columns that nobody owns must not count: how many of them there are is no part of the state where it grows.
+    num_nodes, num_used = groups.group_of.size, np.count_nonzero(vectors.any(axis=0))
+    return min(1.0, _MUCH_WORK * num_nodes**2 * num_used / work)
 
 
 def _place(num_features: int, columns: list[int], symmetric: bool) -> NDArray[np.int64]:
@@ -255,23 +256,22 @@ def _propose(
     kind = rng.random()
     if used.size == 1 or kind < _COMPLEMENTS:
         a = int(rng.choice(used))
-        return _replace(Z, {a: 1 - Z[:, a]}, 0.0)
+        return _replace(Z, a, 1 - Z[:, a], [a])
     if kind < _COMPLEMENTS + _THREE_AND_TWO:
         propose = propose_two if kind < _COMPLEMENTS + 0.5 * _THREE_AND_TWO else propose_three
         return propose(Z, log_column_mass, grows, bool(rng.random() < 0.5), rng)
     a, b = (int(k) for k in rng.choice(used, size=2, replace=False))
-    proposal = _replace(Z, {a: Z[:, a] ^ Z[:, b]}, 0.0)
     # The weights of b move as well: what it had in common with a counts elsewhere now.
-    return proposal and proposal._replace(columns=[a, b])
+    return _replace(Z, a, Z[:, a] ^ Z[:, b], [a, b])
 
 
-def _replace(Z: NDArray[np.uint8], columns: dict[int, NDArray[np.uint8]], log_ratio: float) -> Proposal | None:
+def _replace(Z: NDArray[np.uint8], a: int, column: NDArray[np.uint8], moving: list[int]) -> Proposal | None:
+    """An exchange that undoes itself, so that the way back is as likely as the way there."""
+    if not column.any():
+        return None
     new_Z = Z.copy()
-    for k, column in columns.items():
-        if not column.any():
-            return None
-        new_Z[:, k] = column
-    return Proposal(new_Z, list(columns), log_ratio)
+    new_Z[:, a] = column
+    return Proposal(new_Z, moving, 0.0)
 
 
 def exchange_columns(

@@ -16,7 +16,7 @@ from scipy.special import comb
 
 from pgfa import checks
 from pgfa._compile import compiled
-from pgfa.columns import LEAST_POWER
+from pgfa.columns import LEAST_POWER, draw_number_of_moves, read_residual
 from pgfa.samplers.base import draw_index, exponentiate, shuffle
 from pgfa.samplers.thinning import thin
 from pgfa.state import State, add_features, drop_unused_features
@@ -81,8 +81,7 @@ class ColumnBlock:
             return state
         log_mass = prior.log_column_mass(state.num_rows, state.alpha)
         owners = state.Z.sum(axis=0, dtype=np.int64)
-        whole, fraction = divmod(self.rate, 1.0)
-        for _ in range(int(whole) + int(rng.random() < fraction)):
+        for _ in range(draw_number_of_moves(self.rate, rng)):
             used, empty = np.flatnonzero(owners > 0), np.flatnonzero(owners == 0)
             # One empty column, whichever, stands for all of them.
             candidates = used.size + (1 if prior.grows or empty.size else 0)
@@ -201,26 +200,6 @@ def _pair(i, j):  # type: ignore[no-untyped-def]
 
 
 @compiled(liberty="arithmetic")
-def _read_row(view, z, group, n, residual, is_observed):  # type: ignore[no-untyped-def]
-    """Residual of row n without the columns of the group, and which of its entries are observed."""
-    num_dims = residual.size
-    table = view.table
-    for d in range(num_dims):
-        residual[d] = table.X[n, d] - view.intercept[d]
-        is_observed[d] = 1.0
-    for k in range(z.size):
-        in_group = False
-        for g in group:
-            in_group |= g == k
-        if z[k] == 1 and not in_group:
-            for d in range(num_dims):
-                residual[d] -= view.V[k, d]
-    for i in range(table.row_start[n], table.row_start[n + 1]):
-        residual[table.missing_in_row[i]] = 0.0
-        is_observed[table.missing_in_row[i]] = 0.0
-
-
-@compiled(liberty="arithmetic")
 def _log_predictive(mean, covariance, pattern, residual, is_observed, tau_x):  # type: ignore[no-untyped-def]
     """Log density of a row given the rows before it, relative to what it would be without the columns."""
     size, num_dims = mean.shape
@@ -326,7 +305,7 @@ def move_columns(work, view, Z, group, moved, never_none, a, b, log_mass, log_se
     kept = 0
     for t in range(num_moved):
         n = order[t]
-        _read_row(view, Z[n], group, n, residual, is_observed)
+        read_residual(view, Z[n], group, n, residual, is_observed)
         present = 0
         for i in range(size):
             present += int(Z[n, group[i]]) << i

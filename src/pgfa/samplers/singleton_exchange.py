@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 
 from pgfa import checks
 from pgfa._compile import compiled, implements
-from pgfa.columns import LEAST_POWER, ColumnView
+from pgfa.columns import LEAST_POWER, ColumnView, draw_number_of_moves, read_residual
 from pgfa.rows import flip, flipped, spawn, start
 from pgfa.samplers.base import shuffle, update_row
 from pgfa.samplers.discrete_particle_filter import DiscreteParticleFilter
@@ -76,22 +76,25 @@ class SingletonExchange:
             return state
         log_odds = prior.log_odds(state.num_rows, state.alpha)
         owners = state.Z.sum(axis=0, dtype=np.int64)
-        whole, fraction = divmod(self.rate, 1.0)
-        for _ in range(int(whole) + int(rng.random() < fraction)):
+        workspace = None
+        for _ in range(draw_number_of_moves(self.rate, rng)):
             used = np.flatnonzero(owners)
             if used.size == 0:
                 break
             column = int(rng.choice(used))
             row = 0
             while row < state.num_rows and 0 < owners[column] <= self.most_owners + 1:
-                if np.count_nonzero(owners == 0) == 0:
+                if owners.all():
                     state = add_features(state, model.feature_axes, _SPARE)
-                    owners = np.concatenate([owners, np.zeros(_SPARE, dtype=np.int64)])
-                rows = _make_rows(model.column_view(state.parameters, power))
-                kernel = DiscreteParticleFilter(self.num_particles).make_kernel(rows, state.num_features)
+                    owners = np.append(owners, np.zeros(_SPARE, dtype=np.int64))
+                    workspace = None
+                if workspace is None:
+                    rows = _make_rows(model.column_view(state.parameters, power))
+                    kernel = DiscreteParticleFilter(self.num_particles).make_kernel(rows, state.num_features)
+                    workspace = kernel, rows
                 row = exchange(
-                    kernel, rows, state.Z, owners, log_odds, column, row, state.alpha / state.num_rows,
-                    self.most_owners, rng,
+                    *workspace, state.Z, owners, log_odds, column, row, state.alpha / state.num_rows, self.most_owners,
+                    rng,
                 )  # fmt: skip
         return drop_unused_features(state, model.feature_axes)
 
@@ -102,7 +105,7 @@ class ExchangeRows(NamedTuple):
     The residual of the row without them is Normal in each dimension: with mean zero where the row does not own the
     column and with `joined_mean` where it does. Precisions are zero where the row is missing. `normaliser` has their
     logarithms summed, and `column` and `variance` (that of the column's values given its other owners) describe the
-    column.
+    column. `residual` and `is_observed` are memory for the rows of its other owners.
     """
 
     data: ColumnView
@@ -113,6 +116,8 @@ class ExchangeRows(NamedTuple):
     variance: NDArray[np.float64]
     normaliser: NDArray[np.float64]
     column: NDArray[np.int64]
+    residual: NDArray[np.float64]
+    is_observed: NDArray[np.float64]
 
     def make_block(self, num_particles: int) -> NDArray[np.float64]:
         # Residuals, and last whether the row owns the column.
@@ -130,6 +135,8 @@ def _make_rows(view: ColumnView) -> ExchangeRows:
         variance=np.zeros(num_dims),
         normaliser=np.zeros(2),
         column=np.zeros(1, dtype=np.int64),
+        residual=np.zeros(num_dims),
+        is_observed=np.zeros(num_dims),
     )
 
 
@@ -282,17 +289,10 @@ def _read_column(rows, Z, n):  # type: ignore[no-untyped-def]
     for m in range(Z.shape[0]):
         if Z[m, column] == 0 or m == n:
             continue
-        first, last = data.table.row_start[m], data.table.row_start[m + 1]
+        read_residual(data, Z[m], rows.column, m, rows.residual, rows.is_observed)
         for d in range(num_dims):
-            if first < last and data.table.missing_in_row[first] == d:
-                first += 1
-                continue
-            residual = data.table.X[m, d] - data.intercept[d]
-            for k in range(Z.shape[1]):
-                if Z[m, k] == 1 and k != column:
-                    residual -= data.V[k, d]
-            variance[d] += data.tau_x
-            mean[d] += data.tau_x * residual
+            variance[d] += data.tau_x * rows.is_observed[d]
+            mean[d] += data.tau_x * rows.residual[d]
     for d in range(num_dims):
         variance[d] = 1.0 / variance[d]
         mean[d] *= variance[d]

@@ -24,7 +24,8 @@ from numpy.typing import NDArray
 
 from pgfa import checks
 from pgfa._compile import compiled
-from pgfa.columns import LEAST_POWER, ColumnView
+from pgfa.columns import LEAST_POWER, draw_number_of_moves, read_residual
+from pgfa.small_matrices import factorise, solve_lower, solve_upper
 from pgfa.state import State, add_features, drop_unused_features
 
 if TYPE_CHECKING:
@@ -73,7 +74,8 @@ def propose_three(
     Z: NDArray[np.uint8], log_mass: NDArray[np.float64], grows: bool, through: bool, rng: np.random.Generator
 ) -> Proposal | None:
     """Draw a third column for two that there are; where none is without owners and Z `grows`, a new one comes last."""
-    used, empty = np.flatnonzero(Z.any(axis=0)), np.flatnonzero(~Z.any(axis=0))
+    in_use = Z.any(axis=0)
+    used, empty = np.flatnonzero(in_use), np.flatnonzero(~in_use)
     new_Z = Z.copy()
     if grows and empty.size == 0:
         new_Z = np.pad(Z, ((0, 0), (0, 1)))
@@ -201,8 +203,7 @@ class ThreeAndTwo:
         if power < LEAST_POWER:
             return state
         log_mass = prior.log_column_mass(state.num_rows, state.alpha)
-        whole, fraction = divmod(self.rate, 1.0)
-        for _ in range(int(whole) + int(rng.random() < fraction)):
+        for _ in range(draw_number_of_moves(self.rate, rng)):
             propose = propose_two if rng.random() < 0.5 else propose_three
             proposal = propose(state.Z, log_mass, prior.grows, bool(rng.random() < 0.5), rng)
             if proposal is None:
@@ -210,61 +211,61 @@ class ThreeAndTwo:
             if proposal.Z.shape != state.Z.shape:
                 state = add_features(state, model.feature_axes, 1)
             view, group = model.column_view(state.parameters, power), np.array(proposal.columns)
-            rest = np.ones(state.num_features, dtype=np.bool_)
-            rest[group] = False
-            before, _, _ = summarise_group(view, state.Z, rest, group)
-            after, mean, factor = summarise_group(view, proposal.Z, rest, group)
-            owners, new_owners = state.Z[:, group].sum(axis=0), proposal.Z[:, group].sum(axis=0)
-            log_ratio = proposal.log_ratio + after - before + (log_mass[new_owners] - log_mass[owners]).sum()
+            layouts = np.stack([state.Z[:, group], proposal.Z[:, group]])
+            gram, moments = _regress(view, state.Z, group, layouts)
+            log_evidence = [_weigh(view, gram[i], moments[i]) for i in range(2)]
+            log_ratio = proposal.log_ratio + log_evidence[1] - log_evidence[0]
+            log_ratio += (log_mass[layouts[1].sum(axis=0)] - log_mass[layouts[0].sum(axis=0)]).sum()
             if np.log(rng.random()) < log_ratio:
-                state.Z[:, group] = proposal.Z[:, group]
-                noise = rng.standard_normal((mean.shape[0], group.size, 1))
-                view.V[group] = (mean + np.linalg.solve(np.swapaxes(factor, 1, 2), noise)[:, :, 0]).T
+                state.Z[:, group] = layouts[1]
+                noise = rng.standard_normal(moments[1].shape)
+                for d in range(noise.shape[0]):
+                    solve_upper(gram[1, d], moments[1, d] + noise[d], noise[d])
+                view.V[group] = noise.T
         return drop_unused_features(state, model.feature_axes) if prior.grows else state
 
 
-def summarise_group(
-    view: ColumnView, Z: NDArray[np.uint8], rest: NDArray[np.bool_], group: NDArray[np.intp]
-) -> tuple[float, NDArray[np.float64], NDArray[np.float64]]:
-    """Log evidence of a few columns given the rest, up to a constant, and the posterior of their values.
-
-    The latter as means (dimension, column) and Cholesky factors of the precisions, one for each dimension.
-    """
-    gram, moments = _regress(view, Z, rest, group)
-    precision = view.tau_x * gram + view.tau_v * np.eye(group.size)
-    factor = np.linalg.cholesky(precision)
-    mean = np.linalg.solve(precision, view.tau_x * moments[:, :, None])[:, :, 0]
-    log_determinant = 2.0 * np.log(np.einsum("dii->di", factor)).sum()
-    return 0.5 * (view.tau_x * float(np.sum(mean * moments)) - log_determinant), mean, factor
-
-
 @compiled
-def _regress(view, Z, rest, group):  # type: ignore[no-untyped-def]
-    """Products of the columns of a group with each other and with the residuals, over what is observed."""
+def _regress(view, Z, group, layouts):  # type: ignore[no-untyped-def]
+    """Products of the group's columns with each other and with the residuals, for each layout of them and dimension."""
     num_rows, num_dims = view.table.X.shape
-    size = group.size
-    gram = np.zeros((num_dims, size, size))
-    moments = np.zeros((num_dims, size))
-    owned = np.empty(size, dtype=np.int64)
+    num_layouts, _, size = layouts.shape
+    gram = np.zeros((num_layouts, num_dims, size, size))
+    moments = np.zeros((num_layouts, num_dims, size))
+    residual = np.empty(num_dims)
+    is_observed = np.empty(num_dims)
     for n in range(num_rows):
-        count = 0
-        for i in range(size):
-            if Z[n, group[i]] == 1:
-                owned[count] = i
-                count += 1
-        if count == 0:
+        if not layouts[:, n].any():
             continue
-        first, last = view.table.row_start[n], view.table.row_start[n + 1]
-        for d in range(num_dims):
-            if first < last and view.table.missing_in_row[first] == d:
-                first += 1
-                continue
-            residual = view.table.X[n, d] - view.intercept[d]
-            for k in range(rest.size):
-                if rest[k] and Z[n, k] == 1:
-                    residual -= view.V[k, d]
-            for i in range(count):
-                moments[d, owned[i]] += residual
-                for j in range(count):
-                    gram[d, owned[i], owned[j]] += 1.0
+        read_residual(view, Z[n], group, n, residual, is_observed)
+        for layout in range(num_layouts):
+            z = layouts[layout, n]
+            for i in range(size):
+                if z[i] == 0:
+                    continue
+                for d in range(num_dims):
+                    moments[layout, d, i] += residual[d]
+                    for j in range(size):
+                        gram[layout, d, i, j] += is_observed[d] * z[j]
     return gram, moments
+
+
+@compiled(allocates=False)
+def _weigh(view, gram, moments):  # type: ignore[no-untyped-def]
+    """Log evidence of the columns given the rest, up to a constant, from their products.
+
+    These are overwritten for a draw of the values: the products by Cholesky factors of the precisions, and the moments
+    by what these factors, transposed, take to the means.
+    """
+    total = 0.0
+    for d in range(moments.shape[0]):
+        for i in range(moments.shape[1]):
+            moments[d, i] *= view.tau_x
+            for j in range(moments.shape[1]):
+                gram[d, i, j] *= view.tau_x
+            gram[d, i, i] += view.tau_v
+        factorise(gram[d])
+        solve_lower(gram[d], moments[d], moments[d])
+        for i in range(moments.shape[1]):
+            total += 0.5 * moments[d, i] * moments[d, i] - np.log(gram[d, i, i])
+    return total
