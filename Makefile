@@ -12,7 +12,8 @@ export MKL_NUM_THREADS := 1
 export PIP_DISABLE_PIP_VERSION_CHECK := 1
 
 WORKERS ?= 2
-PYTEST := $(BIN)/python -m pytest -n $(WORKERS)
+# A file's tests stay together, so that what one of them compiles the next ones have at hand.
+PYTEST := $(BIN)/python -m pytest -n $(WORKERS) --dist loadfile --no-loadscope-reorder
 SUITE := --doctest-modules src tests
 
 .PHONY: help run test test-all lint format bench bench-quick examples experiments clean

@@ -141,7 +141,7 @@ def test_geweke(prior, update):
         prior,
         pgfa.Mixture([(1, sampler) for sampler in SAMPLERS]),
         statistics,
-        num_replicates=4000,
+        num_replicates=2500,
         num_rounds=8,
         seed=11,
         hide=np.array([[0, 0], [0, 1], [1, 1], [0, 0]], dtype=bool),

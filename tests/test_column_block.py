@@ -169,12 +169,13 @@ def test_exchange_of_singletons_at_length():
     assert p_value("buffet", [EXCHANGE], num_replicates=100_000, num_moves=5, seed=4) > SIGNIFICANCE
 
 
+@pytest.mark.parametrize("num_replicates", [1200, pytest.param(6000, marks=pytest.mark.slow)])
 @pytest.mark.parametrize("update", [("features",), ("features", "parameters", "concentration")], ids=len)
 @pytest.mark.parametrize("prior", PRIORS.values(), ids=PRIORS)
-def test_geweke_with_row_sweeps(prior, update):
+def test_geweke_with_row_sweeps(prior, update, num_replicates):
     p_values = joint_p_values(
         template(intercept=True, intercept_prior=(0.5, 2.0)), prior, pgfa.DiscreteParticleFilter(3), statistics,
-        num_replicates=3000, num_rounds=6, seed=21, hide=HIDE, update=update, column_moves=[*KINDS, EXCHANGE],
+        num_replicates=num_replicates, num_rounds=6, seed=21, hide=HIDE, update=update, column_moves=[*KINDS, EXCHANGE],
     )  # fmt: skip
     assert lowest(p_values) > SIGNIFICANCE, p_values
 

@@ -318,8 +318,10 @@ def summarise(experiment, folder):
 def test_the_summary_shows_the_chains_of_comparisons_with_our_default(tmp_path):
     experiment = experiment_with('{kind="better", samplers=["A"], than=["B"]}', scale="laptop")
     assert "arrivals.png" not in summarise(experiment, tmp_path)
-    samplers = tuple(replace(e, name="default") if e.ours else e for e in experiment.samplers)
-    assert "(arrivals.png)" in summarise(replace(experiment, samplers=samplers), tmp_path)
+    one_kind = [replace(e, name="default" if e.ours else "Gibbs") for e in experiment.samplers]
+    assert "arrivals.png" not in summarise(replace(experiment, samplers=tuple(one_kind)), tmp_path)
+    kinds = [replace(e, name="ParticleGibbs") if e.label == "B" else e for e in one_kind]
+    assert "(arrivals.png)" in summarise(replace(experiment, samplers=tuple(kinds)), tmp_path)
     assert (tmp_path / "arrivals.png").read_bytes().startswith(b"\x89PNG")
 
 

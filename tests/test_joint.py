@@ -82,7 +82,7 @@ def test_geweke(prior, intercept, update):
     sampler = pgfa.Mixture([(1, sampler) for sampler in SAMPLERS])
     model = template(intercept=intercept, intercept_prior=(0.5, 2.0))
     p_values = joint_p_values(
-        model, prior, sampler, statistics, num_replicates=4000, num_rounds=8, seed=11, hide=HIDE, update=update
+        model, prior, sampler, statistics, num_replicates=2500, num_rounds=8, seed=11, hide=HIDE, update=update
     )
     assert lowest(p_values) > SIGNIFICANCE, p_values
 
@@ -121,7 +121,7 @@ def test_geweke_with_singletons_from_the_prior(update):
 @pytest.mark.parametrize("prior", PRIORS.values(), ids=PRIORS)
 def test_without_data_the_prior_comes_back(prior):
     """From a fixed start far from typical, so that this shows both that the chain moves and where it goes."""
-    num_rows, num_replicates = 5, 1500
+    num_rows, num_replicates = 5, 1000
     model = pgfa.LinearGaussian(np.full((num_rows, 2), np.nan), tau_v_prior=(4.0, 3.0), tau_x_prior=(4.0, 2.0))
     Z = np.ones((num_rows, 3), dtype=np.uint8)
     state = pgfa.State(Z, 0.3, {"V": np.full((3, 2), 2.0), "tau_v": 3.0, "tau_x": 0.5})
@@ -129,7 +129,7 @@ def test_without_data_the_prior_comes_back(prior):
     ends = []
     for _ in range(num_replicates):
         chain = pgfa.Chain(model, prior, pgfa.DiscreteParticleFilter(3), seed=rng, state=state)
-        chain.step(150)
+        chain.step(100)
         ends.append(chain.state)
     alpha = np.array([end.alpha for end in ends])
     gamma = stats.gamma(prior.alpha_shape, scale=1.0 / prior.alpha_rate)
@@ -296,7 +296,7 @@ def test_singletons_drawn_from_the_prior_are_noticed():
     assert lowest(p_values) < 1e-10, p_values
 
 
-@pytest.mark.parametrize("kind", [NotDrawnAgain, NotFlattened])
+@pytest.mark.parametrize("kind", [NotDrawnAgain, pytest.param(NotFlattened, marks=pytest.mark.slow)])
 def test_careless_integration_of_singletons_is_noticed(kind):
     p_value = buffet_p_value(partial(Careless, kind=kind), pgfa.DiscreteParticleFilter(3), ("features",))
     assert p_value < 1e-10

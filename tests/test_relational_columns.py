@@ -245,7 +245,14 @@ def with_one_sided_chance(monkeypatch):
     monkeypatch.setattr(relational_columns, "_chance", chance)
 
 
-@pytest.mark.parametrize("slip", [without_density, without_prior_of_columns, with_one_sided_chance])
+@pytest.mark.parametrize(
+    "slip",
+    [
+        pytest.param(without_density, marks=pytest.mark.slow),
+        pytest.param(without_prior_of_columns, marks=pytest.mark.slow),
+        with_one_sided_chance,
+    ],
+)
 def test_slips_are_noticed(slip, monkeypatch):
     monkeypatch.setattr(relational_columns, "_COMPLEMENTS", 0.4)
     monkeypatch.setattr(relational_columns, "_THREE_AND_TWO", 0.0)
