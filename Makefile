@@ -13,7 +13,7 @@ export PIP_DISABLE_PIP_VERSION_CHECK := 1
 
 WORKERS ?= 2
 # A file's tests stay together, so that what one of them compiles the next ones have at hand.
-PYTEST := $(BIN)/python -m pytest -n $(WORKERS) --dist loadfile --no-loadscope-reorder
+PYTEST := $(BIN)/python -m pytest -n $(WORKERS) --dist loadfile --no-loadscope-reorder --durations 30
 SUITE := --doctest-modules src tests
 
 .PHONY: help run test test-all lint format bench bench-quick examples experiments clean

@@ -224,7 +224,10 @@ def _run_filter(kernel, rows, n, z, log_odds, columns, num_columns, power, condi
 
         for j in range(num_particles):
             p = parents[j]
-            flips[j] = 1 if rng.random() < flip_prob[p] else 0
+            # A random number could not tell such probabilities from 0 or 1.
+            is_certain = abs(flip_prob[p] - 0.5) >= 0.5 - 2.0**-54
+            u = 0.5 if is_certain else rng.random()
+            flips[j] = 1 if u < flip_prob[p] else 0
             if j == kept:
                 flips[j] = kernel.present[t] ^ test_path[t]
             next_log_lik[j] = flipped_log_lik[p] if flips[j] == 1 else log_lik[p]
