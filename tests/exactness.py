@@ -6,10 +6,12 @@ That a kernel moves at all is checked by starting every replicate from the same 
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Mapping
 from itertools import product
 from typing import Any
 
 import numpy as np
+import pytest
 from scipy.special import gammaln
 
 from pgfa.checking.exactness import (
@@ -28,11 +30,27 @@ __all__ = [
     "chi_square_p_value",
     "count_ends",
     "enumerate_posterior",
+    "half",
     "joint_p_values",
     "left_ordered",
     "left_ordered_classes",
     "rebuild",
 ]
+
+
+def half(*factors: Mapping[str, Any]) -> list[Any]:
+    """All combinations of the factors' values, for `parametrize`: one half for every day, the other for the slow suite.
+
+    Every value is in both halves, and with three factors of two values each so is every pair of values.
+    """
+    return [
+        pytest.param(
+            *(factor[name] for factor, (_, name) in zip(factors, chosen)),
+            id="-".join(name for _, name in chosen),
+            marks=[pytest.mark.slow] if sum(place for place, _ in chosen) % 2 else [],
+        )
+        for chosen in product(*(enumerate(factor) for factor in factors))
+    ]
 
 
 def left_ordered(Z: np.ndarray) -> tuple[tuple[int, ...], ...]:

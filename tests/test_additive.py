@@ -11,7 +11,7 @@ from functools import cache
 import numpy as np
 import pytest
 import xarray as xr
-from exactness import SIGNIFICANCE, chi_square_p_value, count_ends, enumerate_posterior, joint_p_values
+from exactness import SIGNIFICANCE, chi_square_p_value, count_ends, enumerate_posterior, half, joint_p_values
 from poisson_counts import PoissonCounts
 from scipy import stats
 
@@ -133,8 +133,10 @@ def statistics(state, X):
     }
 
 
-@pytest.mark.parametrize("update", [("features", "parameters", "concentration"), ("features",)], ids=len)
-@pytest.mark.parametrize("prior", PRIORS.values(), ids=PRIORS)
+@pytest.mark.parametrize(
+    ("prior", "update"),
+    half(PRIORS, {"features alone": ("features",), "all updates": ("features", "parameters", "concentration")}),
+)
 def test_geweke(prior, update):
     p_values = joint_p_values(
         PoissonCounts(np.zeros((4, 2))),
@@ -305,7 +307,7 @@ def run_script(folder, precision, *arguments, main=True):
     return tuple(float(word) for word in result.stdout.split())
 
 
-@pytest.mark.parametrize("main", [True, False], ids=["script", "module"])
+@pytest.mark.parametrize("main", [pytest.param(True, marks=pytest.mark.slow), False], ids=["script", "module"])
 def test_an_edited_function_is_compiled_anew(main, tmp_path):
     first = run_script(tmp_path, 0.5, main=main)
     edited = run_script(tmp_path, 5.0, main=main)

@@ -144,6 +144,7 @@ class WrongData(PoissonCounts):
         return rng.poisson(rng.gamma(2.0, mean / 2.0))
 
 
+@pytest.mark.slow
 def test_data_that_are_not_drawn_from_the_likelihood_are_found():
     found = outcomes(WrongData(BLANK), *QUICK, "prior", "joint law")
     assert all(found[name].outcome == "passed" for name in ("structure", "rows", "prior, finite", "prior, buffet"))
@@ -178,6 +179,7 @@ def test_draws_that_do_not_fit_the_density_of_the_prior_are_found():
     assert "do not fit the draws of parameters" in found["prior, buffet"].words
 
 
+@pytest.mark.slow
 def test_new_features_from_the_wrong_prior_are_found():
     found = outcomes(WrongBirths(BLANK), *QUICK, "joint law")
     assert found["joint law, finite, features alone"].outcome == "passed"
