@@ -28,7 +28,7 @@ def main() -> int:
     parser.add_argument("suites", nargs="*", metavar="suite", help=f"which of {', '.join(suites)}; all unless given")
     parser.add_argument("--quick", action="store_true", help="few repeats: a rough idea within a minute")
     parser.add_argument("--check", action="store_true", help="fail where a requirement is not met")
-    parser.add_argument("--write-docs", action="store_true", help="write the tables to docs/benchmarks.md as well")
+    parser.add_argument("--write-docs", action="store_true", help="put the tables into docs/benchmarks.md as well")
     arguments = parser.parse_args()
     unknown = set(arguments.suites) - suites.keys()
     if unknown:
@@ -51,7 +51,7 @@ def main() -> int:
     console.print(f"Written to {out.name}: " + ", ".join(f"{name}.csv" for name in results))
     if arguments.write_docs:
         path = ROOT / "docs" / "benchmarks.md"
-        path.write_text(to_markdown(machine, list(results.values())))
+        path.write_text(to_markdown(machine, list(results.values()), path.read_text()))
         for result in results.values():
             if result.picture is not None:
                 result.picture.savefig(path.parent / picture_name(result), dpi=110)
@@ -89,22 +89,25 @@ def picture_name(result: Result) -> str:
     return "benchmark-" + "-".join(words[:4]) + ".png"
 
 
-def to_markdown(machine: str, results: list[Result]) -> str:
-    lines = [
-        "# Benchmarks",
-        "",
-        "Written by `python -m benchmarks --write-docs` (`make bench` prints the same tables).",
-        "",
-        machine + ".",
-    ]
-    for result in results:
-        lines += ["", f"## {result.title}", "", *result.notes, ""]
-        if result.picture is not None:
-            lines += [f"![{result.title}]({picture_name(result)})", ""]
-        lines.append("| " + " | ".join(map(str, result.table.columns)) + " |")
-        lines.append("| " + " | ".join("---" for _ in result.table.columns) + " |")
-        lines += ["| " + " | ".join(_cell(value) for value in row) + " |" for _, row in result.table.iterrows()]
-    return "\n".join(lines) + "\n"
+def to_markdown(machine: str, results: list[Result], present: str = "") -> str:
+    """A page with the sections of these results in place of those that the present page has for them."""
+    sections = {section.split("\n", 1)[0]: section for section in present.split("\n## ")[1:]}
+    sections |= {result.title: _section(machine, result) for result in results}
+    head = (
+        "# Benchmarks\n\nWritten by `python -m benchmarks --write-docs SUITE ...`, suite by suite, and so perhaps on "
+        "different machines (`make bench` runs all of them)."
+    )
+    return "\n\n## ".join([head, *(sections[title].rstrip() for title in sorted(sections))]) + "\n"
+
+
+def _section(machine: str, result: Result) -> str:
+    lines = [result.title, "", f"{machine}.", "", *result.notes, ""]
+    if result.picture is not None:
+        lines += [f"![{result.title}]({picture_name(result)})", ""]
+    lines.append("| " + " | ".join(map(str, result.table.columns)) + " |")
+    lines.append("| " + " | ".join("---" for _ in result.table.columns) + " |")
+    lines += ["| " + " | ".join(_cell(value) for value in row) + " |" for _, row in result.table.iterrows()]
+    return "\n".join(lines)
 
 
 if __name__ == "__main__":

@@ -29,9 +29,18 @@ def test_a_table_in_the_documentation(benchmarks):
     )
     result = benchmarks.Result("Title", table, ["A note."])
     text = benchmarks.to_markdown("A machine", [result])
-    assert "## Title\n\nA note.\n\n| what | ratio | required | met |\n| --- | --- | --- | --- |\n" in text
+    assert "## Title\n\nA machine.\n\nA note.\n\n| what | ratio | required | met |\n| --- | --- | --- | --- |\n" in text
     assert "| a | 163 | 150 | yes |\n| b | 0.123 |  | no |\n" in text
     assert result.num_missed == 1
+
+
+def test_sections_that_were_not_measured_again_stay(benchmarks):
+    old, new = (benchmarks.Result("Title", pd.DataFrame({"a": [value]})) for value in (1, 2))
+    other = benchmarks.Result("Another", pd.DataFrame({"a": [3]}))
+    text = benchmarks.to_markdown("New machine", [new], benchmarks.to_markdown("Old machine", [old, other]))
+    assert text == benchmarks.to_markdown("Old machine", [other], benchmarks.to_markdown("New machine", [new]))
+    assert "| 2 |" in text and "| 3 |" in text and "| 1 |" not in text
+    assert text.index("Another\n\nOld machine") < text.index("Title\n\nNew machine")
 
 
 def test_a_picture_in_the_documentation(benchmarks):
