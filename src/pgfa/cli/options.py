@@ -134,8 +134,7 @@ class RunOptions:
         bool,
         typer.Option(
             "--no-column-moves",
-            help="Leave out the moves of whole features, which bring chains of linear Gaussian and PyClone models "
-            "out of local modes.",
+            help="Leave out the moves of whole features, which bring chains out of local modes.",
             rich_help_panel=PRIOR_PANEL,
         ),
     ] = False
