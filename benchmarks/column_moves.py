@@ -51,7 +51,7 @@ def _time_moves(name: str, repeats: int) -> list[dict[str, object]]:
     begun = time.thread_time()
     chain.step(repeats)
     sweep = (time.thread_time() - begun) / repeats
-    moves = default_column_moves(getattr(prior, "num_features", None))
+    moves = default_column_moves(simulation.model, prior)
     costs = {repr(move): _time_move(move, simulation, prior, repeats) / sweep for move in moves}
     costs["all"] = sum(costs.values())
     return [
@@ -107,7 +107,7 @@ def _run_without(
     kinds: tuple[type, ...], simulation: pgfa.Simulation, prior: Prior, length: dict[str, int]
 ) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
     """Log density and number of features with which chains end."""
-    moves = [move for move in default_column_moves(None) if not isinstance(move, kinds)]
+    moves = [move for move in default_column_moves(simulation.model, prior) if not isinstance(move, kinds)]
     fit = sample_quietly(simulation.model, prior, seed=1, column_moves=moves, **length)
     last = fit["sample_stats"].isel(draw=slice(-LAST, None))
     return last["lp"].mean("draw").to_numpy(), last["used_features"].mean("draw").to_numpy()
