@@ -21,6 +21,7 @@ from pgfa.cli import app
 from pgfa.experiments import parts, runner, task
 from pgfa.experiments.definition import SHIPPED, DefinitionError, load, parse, slug
 from pgfa.experiments.task import Key, all_keys, grid, run_task
+from pgfa.inference.warmup import WarmingChain
 
 TINY = """
 title = "Tiny"
@@ -246,8 +247,9 @@ def test_states_are_those_in_force_at_the_time(monkeypatch):
     truth = parts.simulate_data(experiment, 0)
     entry = experiment.samplers[0]
     chain = parts.make_chain(experiment, entry, parts.make_model(experiment, entry, truth), truth.state, 1)
-    monkeypatch.setattr(chain, "step", lambda **_: setattr(chain, "num_iterations", chain.num_iterations + 1))
-    rows, seconds = task._trace(experiment, entry, chain, lambda state: {})
+    monkeypatch.setattr(chain, "step", lambda **_: None)
+    run = WarmingChain(lambda number, seed: chain, np.random.SeedSequence(1), warmup=0)
+    rows, seconds = task._trace(experiment, entry, run, lambda state: {})
     assert seconds == pytest.approx(4.1)
     iterations = {row["time"]: row["iteration"] for row in rows}
     assert iterations[1.0] == 1

@@ -17,9 +17,10 @@ import pytest
 import xarray as xr
 
 import pgfa
+from pgfa.inference import warmup
 from pgfa.inference.diagnostics import DiagnosticWarning, complaints
 from pgfa.inference.run import run_chain
-from pgfa.inference.warmup import power_at
+from pgfa.inference.warmup import WarmingChain, plan_turns, power_at
 from pgfa.specs import describe_column_moves, describe_sampler, make_column_moves, make_sampler
 from pgfa.storage import StoreError
 
@@ -99,14 +100,87 @@ def test_initial_states():
 
 
 def test_the_power_rises_and_stays_at_one():
-    powers = [power_at(i, 100, 0.6) for i in range(110)]
+    powers = [power_at(i, 60) for i in range(110)]
     assert powers[0] < 0.02 and powers[59] < 1.0 and set(powers[60:]) == {1.0}
     assert np.all(np.diff(powers) >= 0)
-    assert {power_at(i, 100, 0.0) for i in range(5)} == {1.0}
-    assert power_at(0, 0, 0.6) == 1.0
-    powers = np.array([power_at(i, 100, 0.6, 1e-4) for i in range(110)])
+    assert {power_at(i, 0) for i in range(5)} == {1.0}
+    powers = np.array([power_at(i, 60, 1e-4) for i in range(110)])
     assert 1e-4 < powers[0] < 1.2e-4 and set(powers[60:]) == {1.0}
     assert np.allclose(np.diff(np.log(powers[:61])), -np.log(1e-4) / 61.0)
+
+
+def test_starts_share_the_warmup():
+    turns = plan_turns(500, 0.6, starts=4)
+    assert [turn.begin for turn in turns] == [0, 75, 150, 225, 300, 350, 400]
+    assert [turn.annealed for turn in turns] == [75] * 4 + [0] * 3
+    assert all(turn.annealed == 0 for turn in plan_turns(500, 0.0, starts=4)), "not annealed where nothing is"
+    assert len(plan_turns(100, 0.6, starts=4)) == 2 + 3, "no more starts than have 25 iterations each"
+    assert len(plan_turns(60, 0.6, starts=4)) == len(plan_turns(0, 0.6, starts=4)) == 1
+
+
+class Runner:
+    """Stands in for a chain: its log density is that of its start, and grows by its own pace."""
+
+    class model:
+        first_power = 0.0
+
+    def __init__(self, number, heights, paces):
+        self.number, self.height, self.pace = number, heights[number], paces[number]
+        self.powers = []
+
+    def step(self, *, warmup, power):
+        self.powers.append(power)
+        self.height += self.pace
+
+    def log_density(self):
+        return self.height
+
+
+@pytest.mark.parametrize(
+    ("heights", "paces", "winner"),
+    [
+        ([0, 9, 2, 3], [0, 0, 0, 0], 1),
+        ([0, 9, 8, 3], [0, 0, 1, 0], 2),  # the second best overtakes when its turn comes
+        ([9, 8, 0, 0], [0, 0, 0, 0.3], 3),  # best of all only at the end of its turn
+        ([5, 0, 0, 4], [0, 0, 0, 0], 0),
+    ],
+)
+def test_the_best_start_goes_on(heights, paces, winner, monkeypatch):
+    monkeypatch.setattr(pgfa.Chain, "log_density", lambda runner: runner.height)
+    made = []
+
+    def make(number, seed):
+        made.append((number, seed.spawn_key))
+        return Runner(number, heights, paces)
+
+    run = WarmingChain(make, np.random.SeedSequence(1, spawn_key=(7,)), warmup=500, share=0.6, starts=4)
+    while run.iteration < 600:
+        run.step()
+    assert run.chain.number == winner
+    assert made == [(0, (7,)), (1, (7, 1)), (2, (7, 2)), (3, (7, 3))]
+    assert len(run.chain.powers) == 75 + 50 + 200 and set(run.chain.powers[75:]) == {1.0}
+    assert np.all(np.diff(run.chain.powers[:75]) > 0)
+
+
+def test_starts_of_a_run():
+    options = SHORT | {"warmup": 90}
+    one, two, default = (pgfa.sample(MODEL, PRIORS[0], starts=starts, **options) for starts in (1, 2, None))
+    assert not np.array_equal(one["sample_stats"]["lp"], two["sample_stats"]["lp"])
+    assert_same_draws(two, default)  # linear Gaussian chains try four, of which a short warm-up has room for two
+    assert [json.loads(fit.attrs["settings"])["starts"] for fit in (one, two, default)] == [1, 2, 4]
+
+
+def test_a_given_start_is_the_only_one():
+    state = pgfa.Chain(MODEL, PRIORS[0], seed=9).state
+    options = SHORT | {"warmup": 120}
+    one, many = (pgfa.sample(MODEL, PRIORS[0], initial=state, starts=starts, **options) for starts in (1, 3))
+    assert_same_draws(one, many)
+
+
+@pytest.mark.parametrize("starts", [0, 2.5, "two"])
+def test_starts_are_checked(starts):
+    with pytest.raises(ValueError, match="starts must be"):
+        pgfa.sample(MODEL, PRIORS[0], starts=starts, **SHORT)
 
 
 def test_annealing_can_be_turned_off_and_matters():
@@ -121,15 +195,12 @@ class Died(Exception):
     pass
 
 
-@pytest.mark.parametrize("prior", PRIORS, ids=repr)
-@pytest.mark.parametrize("deaths", [[3], [8], [9, 14], [17, 18]])
-def test_resumption_equals_the_uninterrupted_run(prior, deaths, tmp_path, monkeypatch):
+def assert_deaths_change_nothing(prior, deaths, length, path, monkeypatch):
     """Chains that die after some iterations, with whatever they had saved by then."""
     from pgfa.inference import sampling
 
-    reference = pgfa.sample(MODEL, prior, **SHORT)
-    path = tmp_path / "run"
-    options = {**SHORT, "checkpoint": path, "checkpoint_interval": 0.0}
+    reference = pgfa.sample(MODEL, prior, **length)
+    options = {**length, "checkpoint": path, "checkpoint_interval": 0.0}
     alive = sampling.run_chain
 
     def mortal(deadline):
@@ -151,6 +222,22 @@ def test_resumption_equals_the_uninterrupted_run(prior, deaths, tmp_path, monkey
     assert_same_draws(reference, pgfa.resume(path, **QUIET))
     monkeypatch.setattr(sampling, "run_chain", None)
     assert_same_draws(reference, pgfa.resume(path, **QUIET))  # finished: only read
+
+
+@pytest.mark.parametrize("prior", PRIORS, ids=repr)
+@pytest.mark.parametrize("deaths", [[3], [8], [9, 14], [17, 18]])
+def test_resumption_equals_the_uninterrupted_run(prior, deaths, tmp_path, monkeypatch):
+    assert_deaths_change_nothing(prior, deaths, SHORT, tmp_path / "run", monkeypatch)
+
+
+@pytest.mark.parametrize("prior", PRIORS, ids=repr)
+@pytest.mark.parametrize("deaths", [[2, 8], [12, 15], [16, 21]])
+def test_resumption_among_several_starts(prior, deaths, tmp_path, monkeypatch):
+    """Starts begin at 0, 3, 7 and 10, the best two have their turns at 14 and 16, and the better goes on at 18."""
+    monkeypatch.setattr(warmup, "LEAST_ITERATIONS", 2)
+    assert [turn.begin for turn in plan_turns(24, 0.6, 4)] == [0, 3, 7, 10, 14, 16, 18]
+    length = SHORT | {"warmup": 24, "draws": 4, "starts": 4}
+    assert_deaths_change_nothing(prior, deaths, length, tmp_path / "run", monkeypatch)
 
 
 def test_an_initial_state_is_stored(tmp_path, monkeypatch):

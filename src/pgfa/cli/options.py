@@ -157,6 +157,16 @@ class RunOptions:
             rich_help_panel=RUN_PANEL,
         ),
     ] = False
+    starts: Annotated[
+        int | None,
+        typer.Option(
+            min=1,
+            metavar="N",
+            help="Starts that each chain tries in its warm-up; the best goes on.",
+            show_default="by model",
+            rich_help_panel=RUN_PANEL,
+        ),
+    ] = None
     thin: Annotated[
         int, typer.Option(min=1, metavar="N", help="Keep every N-th iteration.", rich_help_panel=RUN_PANEL)
     ] = 1

@@ -54,6 +54,8 @@ class Entry:
         Class of the row sampler, or "default" for that of `pgfa.sample`, and its keywords.
     anneal
         Share of the warm-up over which the power of the likelihood rises; 0 for none.
+    starts
+        Whether as many starts are tried in warm-up as by `pgfa.sample`; only the first of them is the given one.
     column_moves
         Whether the moves of whole columns that `pgfa.sample` makes by default are made.
     paper_moves
@@ -68,6 +70,7 @@ class Entry:
     name: str
     settings: dict[str, Any]
     anneal: float = 0.0
+    starts: bool = False
     column_moves: bool = False
     paper_moves: bool = True
     warmup_only: bool = False
@@ -287,6 +290,7 @@ def _samplers(top: _Table) -> tuple[Entry, ...]:
                 label=table.text("label"),
                 name=table.get("name", None, _one_of("default", *_SAMPLERS)),
                 anneal=table.get("anneal", 0.0, lambda _, value: annealing_share(value)),
+                starts=table.get("starts", False, checks.truth),
                 column_moves=table.get("column_moves", False, checks.truth),
                 paper_moves=table.get("paper_moves", True, checks.truth),
                 warmup_only=table.get("warmup_only", False, checks.truth),

@@ -112,12 +112,10 @@ def make_model(experiment: Experiment, entry: Entry, truth: Simulation) -> Model
     return model
 
 
-def make_chain(experiment: Experiment, entry: Entry, model: Model, start: State, seed: Any) -> Chain:
-    """A chain of this sampler from these initial values."""
+def make_chain(experiment: Experiment, entry: Entry, model: Model, start: State | None, seed: Any) -> Chain:
+    """A chain of this sampler from these initial values, or from a draw of the prior."""
     prior = prior_of(experiment, experiment.prior, "prior")
-    moves: ColumnMoves = False
-    if entry.column_moves:
-        moves = default_column_moves(getattr(prior, "num_features", None)) if model.has_column_moves else ()
+    moves: ColumnMoves = default_column_moves(model, prior) if entry.column_moves else False
     try:
         sampler: RowSampler | None = None
         if entry.name != "default":
@@ -125,7 +123,7 @@ def make_chain(experiment: Experiment, entry: Entry, model: Model, start: State,
         elif entry.settings:
             raise ValueError(f"name 'default' takes no settings, got {', '.join(entry.settings)}")
         return Chain(
-            model, prior, sampler, seed=seed, update=experiment.update, column_moves=moves, state=start.copy()
+            model, prior, sampler, seed=seed, update=experiment.update, column_moves=moves, state=start
         )  # fmt: skip
     except (TypeError, ValueError) as error:
         raise DefinitionError(f"{experiment.source}: [[samplers]] {entry.label!r}: {_plain(error)}") from None

@@ -16,7 +16,7 @@ from pgfa import metrics
 from pgfa.experiments.definition import Entry, Experiment, slug
 from pgfa.experiments.parts import chain_seed, draw_start, make_chain, make_model, score_all, simulate_data, versions
 from pgfa.inference.chain import Chain
-from pgfa.inference.warmup import power_at
+from pgfa.inference.warmup import WarmingChain
 from pgfa.models.base import Model
 from pgfa.state import State
 
@@ -115,12 +115,15 @@ def run_task(experiment: Experiment, key: Key) -> dict[str, Any]:
         start = draw_start(experiment, key.start, truth)
         model = make_model(experiment, entry, truth)
         seed = chain_seed(experiment, *key)
-        chain = make_chain(experiment, entry, model, start, seed)
-        reference = log_density_of(chain, truth.state)
+        run = WarmingChain(
+            lambda number, seed: make_chain(experiment, entry, model, start if number == 0 else None, seed), seed,
+            warmup=experiment.warmup, share=entry.anneal, starts=model.warmup_starts if entry.starts else 1,
+        )  # fmt: skip
+        reference = log_density_of(run.chain, truth.state)
         _compile(experiment, entry, model, [start, truth.state])
 
         def score(state: State) -> dict[str, float]:
-            log_density = log_density_of(chain, state)
+            log_density = log_density_of(run.chain, state)
             return {
                 "log_density": log_density,
                 "relative_log_density": metrics.relative_log_density(log_density, reference),
@@ -129,7 +132,7 @@ def run_task(experiment: Experiment, key: Key) -> dict[str, Any]:
             }
 
         score(start)
-        rows, seconds = _trace(experiment, entry, chain, score)
+        rows, seconds = _trace(experiment, entry, run, score)
     return {
         "format": 1,
         "experiment": experiment.name,
@@ -139,7 +142,7 @@ def run_task(experiment: Experiment, key: Key) -> dict[str, Any]:
         "seed": {"entropy": seed.entropy, "spawn_key": list(seed.spawn_key)},
         "true_log_density": reference,
         "true_num_features": int(np.count_nonzero(truth.state.Z.any(axis=0))),
-        "num_iterations": chain.num_iterations,
+        "num_iterations": run.iteration,
         "seconds": seconds,
         "versions": versions(),
         "trace": {name: [row[name] for row in rows] for name in rows[0]},
@@ -155,7 +158,7 @@ def _compile(experiment: Experiment, entry: Entry, model: Model, states: list[St
             chain.log_density()
 
 
-def _trace(experiment: Experiment, entry: Entry, chain: Chain, score: Any) -> tuple[list[dict[str, Any]], float]:
+def _trace(experiment: Experiment, entry: Entry, run: WarmingChain, score: Any) -> tuple[list[dict[str, Any]], float]:
     """Step until the last time has passed. At each point of the grid the state then in force is scored: that after the
     last iteration that was complete by then. Scoring, copying and compiling do not count."""
     points = list(grid(experiment.times))
@@ -163,12 +166,10 @@ def _trace(experiment: Experiment, entry: Entry, chain: Chain, score: Any) -> tu
     seconds = 0.0
     with _compiler_clock() as compiler:
         while points:
-            iteration, before = chain.num_iterations, chain.state
-            is_warmup = entry.warmup_only or iteration < experiment.warmup
-            power = power_at(iteration, experiment.warmup, entry.anneal)
+            iteration, before = run.iteration, run.chain.state
             compiling = compiler.seconds
             started = time.thread_time()
-            chain.step(warmup=is_warmup, power=power)
+            run.step(warmup=entry.warmup_only or run.is_warmup)
             seconds += time.thread_time() - started - (compiler.seconds - compiling)
             scores = score(before) if seconds > points[0] else {}
             while points and seconds > points[0]:

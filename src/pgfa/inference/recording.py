@@ -33,8 +33,13 @@ class Recorder:
         self._pairs = pairs
         self._states: list[State] = []
         self._stats: list[dict[str, Any]] = []
-        self._seen = self._tallies(chain)
         self.num_bytes = 0
+        self.follow(chain)
+
+    def follow(self, chain: Chain) -> None:
+        """Count what is accepted of this chain's proposals from here on."""
+        self._chain = chain
+        self._seen = self._tallies(chain)
 
     def __len__(self) -> int:
         return len(self._states)
@@ -43,6 +48,8 @@ class Recorder:
         """Take down the present state of the chain and how it got there."""
         state = chain.state
         shared = np.einsum("pk,pk->p", state.Z[self._pairs[:, 0]], state.Z[self._pairs[:, 1]], dtype=np.int64)
+        if chain is not self._chain:
+            self.follow(chain)
         tallies = self._tallies(chain)
         rates = {}
         for name, (accepted, proposed) in tallies.items():

@@ -11,7 +11,7 @@ import numpy as np
 
 from pgfa.inference.chain import Chain, ColumnMoves
 from pgfa.inference.recording import Recorder, Segment, watched_pairs
-from pgfa.inference.warmup import power_at
+from pgfa.inference.warmup import WarmingChain
 from pgfa.models.base import Model
 from pgfa.priors.base import Prior
 from pgfa.samplers.base import RowSampler
@@ -30,6 +30,7 @@ class Plan:
     warmup: int
     thin: int
     annealed_share: float
+    starts: int
     save_warmup: bool
     checkpoint: str | None
     checkpoint_interval: float
@@ -77,30 +78,35 @@ def run_chain(
 ) -> ChainResult:
     """Run one chain to its end, or until told to stop; from its last snapshot where there is one."""
     progress = progress or Progress()
-    chain = Chain(model, plan.prior, plan.sampler, seed=seed, state=initial, column_moves=plan.column_moves)
-    recorder = Recorder(chain, watched_pairs(model.num_rows))
+
+    def make_chain(_: int, seed: np.random.SeedSequence) -> Chain:
+        return Chain(model, plan.prior, plan.sampler, seed=seed, state=initial, column_moves=plan.column_moves)
+
+    run = WarmingChain(
+        make_chain, seed, warmup=plan.warmup, share=plan.annealed_share, starts=plan.starts if initial is None else 1
+    )
     result = ChainResult([], [])
     store = RunStore(plan.checkpoint) if plan.checkpoint else None
     num_segments, seconds_before = 0, 0.0
     if store is not None and (snapshot := store.load_snapshot(index)) is not None:
         num_segments, words, arrays = snapshot
-        chain.restore(words["chain"], arrays)
+        run.restore(words["run"], arrays)
         seconds_before = words["seconds"]
         store.drop_after(index, num_segments)
-        recorder = Recorder(chain, watched_pairs(model.num_rows))
+    recorder = Recorder(run.chain, watched_pairs(model.num_rows))
 
     started = last_look = last_save = time.perf_counter()
-    first_iteration = chain.num_iterations
+    first_iteration = run.iteration
     compiled = started
 
     def speed() -> float:
         # Counted from the end of the first iteration, which may compile for longer than all others take.
-        num_iterations, seconds = chain.num_iterations - first_iteration - 1, time.perf_counter() - compiled
+        num_iterations, seconds = run.iteration - first_iteration - 1, time.perf_counter() - compiled
         return num_iterations / seconds if num_iterations > 0 and seconds > 0.0 else float("nan")
 
     def save() -> None:
         nonlocal num_segments, last_save
-        is_warmup = chain.num_iterations <= plan.warmup
+        is_warmup = run.iteration <= plan.warmup
         if len(recorder):
             segment = recorder.take()
             if store is not None:
@@ -109,40 +115,41 @@ def run_chain(
             else:
                 (result.warmup_segments if is_warmup else result.segments).append(segment)
         if store is not None:
-            words, arrays = chain.snapshot()
+            words, arrays = run.snapshot()
             seconds = seconds_before + time.perf_counter() - started
-            store.save_snapshot(index, num_segments, {"chain": words, "seconds": seconds}, arrays)
+            store.save_snapshot(index, num_segments, {"run": words, "seconds": seconds}, arrays)
         last_save = time.perf_counter()
 
-    while chain.num_iterations < plan.num_iterations and not should_stop():
-        iteration = chain.num_iterations
-        is_warmup = iteration < plan.warmup
-        chain.step(warmup=is_warmup, power=power_at(iteration, plan.warmup, plan.annealed_share, model.first_power))
+    while run.iteration < plan.num_iterations and not should_stop():
+        iteration, is_warmup = run.iteration, run.is_warmup
+        run.step()
         now = time.perf_counter()
         if iteration == first_iteration:
             compiled = now
-        since_warmup = chain.num_iterations - plan.warmup
+        since_warmup = run.iteration - plan.warmup
         if (is_warmup and plan.save_warmup) or (not is_warmup and since_warmup % plan.thin == 0):
-            recorder.add(chain, seconds_before + now - started)
-        progress.iteration = chain.num_iterations
+            recorder.add(run.chain, seconds_before + now - started)
+        progress.iteration = run.iteration
         if now - last_look > _LOOK:
             last_look = now
-            progress.log_density = chain.log_density()
-            progress.num_features = int(np.count_nonzero(chain._state.Z.any(axis=0)))
+            progress.log_density = run.chain.log_density()
+            progress.num_features = int(np.count_nonzero(run.chain._state.Z.any(axis=0)))
             progress.iterations_per_second = speed()
         is_due = now - last_save > plan.checkpoint_interval or recorder.num_bytes > _MOST_BYTES
         # A segment holds either warm-up or draws, so the end of the warm-up is always saved.
-        if chain.num_iterations == plan.warmup or (store is not None and is_due):
+        if run.iteration == plan.warmup or (store is not None and is_due):
             save()
+        if run.iteration == plan.warmup:
+            recorder.follow(run.chain)
     save()
-    progress.log_density = chain.log_density()
-    progress.num_features = int(np.count_nonzero(chain._state.Z.any(axis=0)))
+    progress.log_density = run.chain.log_density()
+    progress.num_features = int(np.count_nonzero(run.chain._state.Z.any(axis=0)))
     progress.iterations_per_second = speed()
-    progress.status = "done" if chain.num_iterations >= plan.num_iterations else "stopped"
+    progress.status = "done" if run.iteration >= plan.num_iterations else "stopped"
     return result
 
 
 def finished_iterations(store: RunStore, index: int) -> int:
     """How many iterations of a chain are saved."""
     snapshot: Any = store.load_snapshot(index)
-    return 0 if snapshot is None else int(snapshot[1]["chain"]["num_iterations"])
+    return 0 if snapshot is None else int(snapshot[1]["run"]["iteration"])

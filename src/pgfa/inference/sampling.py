@@ -56,6 +56,7 @@ def sample(
     seed: int | None = None,
     thin: int = 1,
     anneal: bool | float = True,
+    starts: int | None = None,
     column_moves: bool | Sequence[ColumnMove] = True,
     save_warmup: bool = False,
     progress: bool = True,
@@ -75,8 +76,8 @@ def sample(
     draws
         Draws kept from each chain.
     warmup
-        Iterations before the first draw. They tune step sizes, and the first part of them (see `anneal`) raises the
-        power of the likelihood from 0 to 1, which brings chains out of the modes that they would otherwise be stuck in.
+        Iterations before the first draw. They tune step sizes, raise the power of the likelihood from 0 to 1 (see
+        `anneal`) and try several starts (see `starts`), so that chains do not get stuck in the mode nearest to them.
     chains
         Number of chains, each from its own start.
     cores
@@ -87,6 +88,9 @@ def sample(
         Keep every thin-th iteration.
     anneal
         Share of the warm-up that is annealed: True for the default, False for none, or a number between 0 and 1.
+    starts
+        How many starts each chain tries in its warm-up; the best goes on. Together they take as many iterations as one
+        would. As many as suit the model unless given, fewer in a short warm-up, and one where `initial` is given.
     column_moves
         Moves of whole columns after each sweep over the rows, for models that have them: True for a mixture that brings
         chains home from almost any start, a sequence of `ColumnBlock`, `SingletonExchange` and `ThreeAndTwo`, or
@@ -137,11 +141,12 @@ def sample(
         warmup=checks.whole("warmup", warmup, at_least=0),
         thin=checks.whole("thin", thin, at_least=1),
         annealed_share=annealing_share(anneal),
+        starts=model.warmup_starts if starts is None else checks.whole("starts", starts, at_least=1),
         save_warmup=bool(save_warmup),
         checkpoint=None if checkpoint is None else str(Path(checkpoint).absolute()),
         checkpoint_interval=checks.non_negative("checkpoint_interval", checkpoint_interval),
     )
-    starts = _check_initial(model, prior, initial, chains)
+    initial_states = _check_initial(model, prior, initial, chains)
     settings = {
         "model": type(model).__name__,
         "prior": repr(prior),
@@ -152,15 +157,15 @@ def sample(
         **{name: getattr(plan, name) for name in _STORED_PLAN},
     }
     if plan.checkpoint is not None:
-        _create_store(plan, model, settings, starts)
+        _create_store(plan, model, settings, initial_states)
     return _run(
-        model, plan, chains, seed, starts, settings,
+        model, plan, chains, seed, initial_states, settings,
         cores=cores, progress=progress, check=check, max_time=max_time, executor=executor,
     )  # fmt: skip
 
 
 #: What the store has to know of the plan beside prior and sampler.
-_STORED_PLAN = ("draws", "warmup", "thin", "annealed_share", "save_warmup", "checkpoint_interval")
+_STORED_PLAN = ("draws", "warmup", "thin", "annealed_share", "starts", "save_warmup", "checkpoint_interval")
 
 
 def resume(
@@ -199,9 +204,9 @@ def resume(
     if model is None:
         model = _rebuild_model(store, settings)
     chains = int(settings["chains"])
-    starts: list[State | None] = [_start_from(store, i) if settings["has_initial"] else None for i in range(chains)]
+    initial = [_start_from(store, i) if settings["has_initial"] else None for i in range(chains)]
     return _run(
-        model, plan, chains, int(settings["seed"]), starts, _public(settings),
+        model, plan, chains, int(settings["seed"]), initial, _public(settings),
         cores=cores, progress=progress, check=check, max_time=max_time, executor=executor,
     )  # fmt: skip
 
@@ -252,11 +257,7 @@ def _check_kinds(model: Any, prior: Any, sampler: Any) -> None:
 
 
 def _choose_column_moves(column_moves: Any, model: Model, prior: Prior) -> ColumnMoves:
-    if column_moves is not True:
-        return check_column_moves(column_moves, model)
-    if not model.has_column_moves:
-        return ()
-    return default_column_moves(getattr(prior, "num_features", None))
+    return default_column_moves(model, prior) if column_moves is True else check_column_moves(column_moves, model)
 
 
 def _check_seed(seed: Any) -> int:
@@ -278,7 +279,7 @@ def _check_initial(model: Model, prior: Prior, initial: Any, chains: int) -> lis
 # --- stores ---------------------------------------------------------------------------------------------------------
 
 
-def _create_store(plan: Plan, model: Model, settings: dict[str, Any], starts: list[State | None]) -> None:
+def _create_store(plan: Plan, model: Model, settings: dict[str, Any], initial: list[State | None]) -> None:
     assert plan.checkpoint is not None
     try:
         words, arrays = model.describe()
@@ -290,9 +291,9 @@ def _create_store(plan: Plan, model: Model, settings: dict[str, Any], starts: li
         "prior_description": describe_prior(plan.prior),
         "sampler_description": describe_sampler(plan.sampler),
         "column_moves_description": describe_column_moves(plan.column_moves),
-        "has_initial": starts[0] is not None,
+        "has_initial": initial[0] is not None,
     }
-    for i, start in enumerate(starts):
+    for i, start in enumerate(initial):
         if start is not None:
             arrays = arrays | {f"initial-{i}-Z": start.Z, f"initial-{i}-alpha": np.array(start.alpha)}
             arrays |= {f"initial-{i}-parameter-{name}": np.asarray(value) for name, value in start.parameters.items()}
@@ -368,7 +369,7 @@ def _run(
     plan: Plan,
     chains: int,
     seed: int,
-    starts: list[State | None],
+    initial: list[State | None],
     settings: dict[str, Any],
     *,
     cores: int | None,
@@ -386,9 +387,9 @@ def _run(
     if store is not None and all(finished_iterations(store, i) >= plan.num_iterations for i in range(chains)):
         results = [ChainResult([], []) for _ in range(chains)]
     elif executor is not None:
-        results = _run_on_cluster(executor, model, plan, seeds, starts, max_time)
+        results = _run_on_cluster(executor, model, plan, seeds, initial, max_time)
     else:
-        results = _run_in_threads(model, plan, seeds, starts, cores, progress, max_time)
+        results = _run_in_threads(model, plan, seeds, initial, cores, progress, max_time)
     if store is not None:
         warmup_segments, segments = _segments_of_store(store, chains)
     else:
@@ -409,7 +410,7 @@ def _run_in_threads(
     model: Model,
     plan: Plan,
     seeds: list[np.random.SeedSequence],
-    starts: list[State | None],
+    initial: list[State | None],
     cores: int,
     progress: bool,
     max_time: float | None,
@@ -423,7 +424,7 @@ def _run_in_threads(
     def run(i: int) -> ChainResult:
         deadline = math.inf if max_time is None else began + max_time * (i // cores + 1) / num_waves
         return run_chain(
-            model, plan, i, seeds[i], starts[i],
+            model, plan, i, seeds[i], initial[i],
             progress=watched[i], should_stop=lambda: stop.is_set() or time.monotonic() > deadline,
         )  # fmt: skip
 
@@ -451,7 +452,7 @@ def _run_on_cluster(
     model: Model,
     plan: Plan,
     seeds: list[np.random.SeedSequence],
-    starts: list[State | None],
+    initial: list[State | None],
     max_time: float | None,
 ) -> list[ChainResult]:
     """Chains as tasks of a Dask cluster; a task whose worker dies is run again, from the chain's last snapshot."""
@@ -460,7 +461,7 @@ def _run_on_cluster(
     sent = client.scatter(model, broadcast=True, hash=False)
     futures = [
         client.submit(_run_as_task, sent, plan, i, seed, start, max_time, pure=False, retries=3)
-        for i, (seed, start) in enumerate(zip(seeds, starts))
+        for i, (seed, start) in enumerate(zip(seeds, initial))
     ]
     results: list[ChainResult] = client.gather(futures)
     return results

@@ -30,6 +30,9 @@ class Model(ABC):
     #: so deep that a hundredth of the likelihood decides already, a linear rise would hardly anneal at all.
     first_power: float = 0.0
 
+    #: How many starts a chain tries in its warm-up, unless told otherwise: more for models whose chains end far apart.
+    warmup_starts: int = 1
+
     @property
     @abstractmethod
     def num_rows(self) -> int:

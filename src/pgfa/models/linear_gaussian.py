@@ -61,6 +61,7 @@ class LinearGaussian(Model):
     """
 
     feature_axes = {"V": (0,)}
+    warmup_starts = 4
 
     def __init__(
         self,

@@ -97,6 +97,7 @@ class PyClone(Model):
 
     feature_axes = {"V": (0,)}
     first_power = 1e-4
+    warmup_starts = 4
 
     def __init__(
         self,
@@ -107,7 +108,7 @@ class PyClone(Model):
         precision_prior: tuple[float, float] = (160.0, 0.4),
         moves: Iterable[str] = DEFAULT_MOVES,
         singletons: str = "informed",
-        column_moves: int = 5,
+        column_moves: int = 2,
     ) -> None:
         self.density = checks.one_of("density", density, DENSITIES)
         self.v_prior = checks.gamma_prior("v_prior", v_prior)

@@ -79,6 +79,7 @@ class Relational(Model):
     """
 
     feature_axes = {"V": (0, 1)}
+    warmup_starts = 6
 
     def __init__(
         self,
@@ -90,7 +91,7 @@ class Relational(Model):
         tau_prior: tuple[float, float] = (1.0, 1.0),
         bias_prior: tuple[float, float] = (0.0, 0.1),
         singletons: str = "fitted",
-        column_moves: int = 3,
+        column_moves: int = 1,
     ) -> None:
         self.symmetric = checks.truth("symmetric", symmetric)
         self.self_links = checks.truth("self_links", self_links)
