@@ -141,7 +141,7 @@ def test_samplers_forget_their_start(sampler):
     num_columns = 3
     matrices = all_matrices(2, num_columns)
     start = int(np.flatnonzero(matrices.all(axis=(1, 2)))[0])
-    num_sweeps = 60 if isinstance(sampler, WHOLE_ROWS) else 800
+    num_sweeps = 60 if isinstance(sampler, WHOLE_ROWS) else 200
     result = p_value(
         sampler, num_rows=2, num_columns=num_columns, start=start, num_sweeps=num_sweeps, num_replicates=20_000
     )
