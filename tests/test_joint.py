@@ -321,7 +321,7 @@ def test_a_dropped_normaliser_is_noticed():
         Unnormalised(3, alpha_shape=2.0),
         pgfa.DiscreteParticleFilter(3),
         statistics,
-        num_replicates=4000,
+        num_replicates=1500,
         num_rounds=8,
         seed=11,
         hide=HIDE,
