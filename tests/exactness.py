@@ -35,6 +35,7 @@ __all__ = [
     "left_ordered",
     "left_ordered_classes",
     "rebuild",
+    "third",
 ]
 
 
@@ -43,11 +44,20 @@ def half(*factors: Mapping[str, Any]) -> list[Any]:
 
     Every value is in both halves, and with three factors of two values each so is every pair of values.
     """
+    return _one_in(2, factors)
+
+
+def third(*factors: Mapping[str, Any]) -> list[Any]:
+    """As `half`, with a third for every day: with three factors of at least three values each, every pair is in it."""
+    return _one_in(3, factors)
+
+
+def _one_in(number: int, factors: tuple[Mapping[str, Any], ...]) -> list[Any]:
     return [
         pytest.param(
             *(factor[name] for factor, (_, name) in zip(factors, chosen)),
             id="-".join(name for _, name in chosen),
-            marks=[pytest.mark.slow] if sum(place for place, _ in chosen) % 2 else [],
+            marks=[pytest.mark.slow] if sum(place for place, _ in chosen) % number else [],
         )
         for chosen in product(*(enumerate(factor) for factor in factors))
     ]

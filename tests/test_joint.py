@@ -120,8 +120,9 @@ def test_geweke_with_singletons_from_the_prior(update):
 # --- prior recovery --------------------------------------------------------------------------------------------------
 
 
+@pytest.mark.parametrize("num_iterations", [40, pytest.param(100, marks=pytest.mark.slow)])
 @pytest.mark.parametrize("prior", PRIORS.values(), ids=PRIORS)
-def test_without_data_the_prior_comes_back(prior):
+def test_without_data_the_prior_comes_back(prior, num_iterations):
     """From a fixed start far from typical, so that this shows both that the chain moves and where it goes."""
     num_rows, num_replicates = 5, 1000
     model = pgfa.LinearGaussian(np.full((num_rows, 2), np.nan), tau_v_prior=(4.0, 3.0), tau_x_prior=(4.0, 2.0))
@@ -131,7 +132,7 @@ def test_without_data_the_prior_comes_back(prior):
     ends = []
     for _ in range(num_replicates):
         chain = pgfa.Chain(model, prior, pgfa.DiscreteParticleFilter(3), seed=rng, state=state)
-        chain.step(100)
+        chain.step(num_iterations)
         ends.append(chain.state)
     alpha = np.array([end.alpha for end in ends])
     gamma = stats.gamma(prior.alpha_shape, scale=1.0 / prior.alpha_rate)
@@ -320,7 +321,7 @@ def test_a_dropped_normaliser_is_noticed():
         Unnormalised(3, alpha_shape=2.0),
         pgfa.DiscreteParticleFilter(3),
         statistics,
-        num_replicates=4000,
+        num_replicates=1500,
         num_rounds=8,
         seed=11,
         hide=HIDE,

@@ -327,9 +327,11 @@ def test_geweke_at_length(prior, kind, update):
     assert lowest(p_values) > SIGNIFICANCE, p_values
 
 
-@pytest.mark.parametrize("num_replicates", [250, at_length(1500)])
+@pytest.mark.parametrize(
+    ("num_replicates", "num_iterations"), [(250, 80), pytest.param(1500, 120, marks=pytest.mark.slow)]
+)
 @pytest.mark.parametrize("prior", PRIORS.values(), ids=PRIORS)
-def test_without_data_the_prior_comes_back(prior, num_replicates):
+def test_without_data_the_prior_comes_back(prior, num_replicates, num_iterations):
     """From a fixed start far from typical, so that this shows both that the chain moves and where it goes."""
     num_rows, symmetric = 5, prior.grows
     data = np.full((num_rows, num_rows), np.nan)
@@ -341,7 +343,7 @@ def test_without_data_the_prior_comes_back(prior, num_replicates):
     ends = []
     for _ in range(num_replicates):
         chain = pgfa.Chain(model, prior, pgfa.DiscreteParticleFilter(3), seed=rng, state=state)
-        chain.step(120)
+        chain.step(num_iterations)
         ends.append(chain.state)
     alpha = np.array([end.alpha for end in ends])
     assert stats.kstest(alpha, stats.gamma(2.0, scale=1.0 / prior.alpha_rate).cdf).pvalue > SIGNIFICANCE
@@ -395,10 +397,12 @@ def buffet_posterior(symmetric: bool):
     return model, alpha, tau, prior, classes, prob / prob.sum()
 
 
-@pytest.mark.parametrize("num_replicates", [1000, at_length(4000)])
+@pytest.mark.parametrize(
+    ("num_replicates", "num_iterations"), [(1000, 20), pytest.param(4000, 40, marks=pytest.mark.slow)]
+)
 @pytest.mark.parametrize("singletons", ["fitted", at_length("prior")])
 @pytest.mark.parametrize("symmetric", [False, at_length(True)])
-def test_buffet_against_the_enumerated_posterior(symmetric, singletons, num_replicates):
+def test_buffet_against_the_enumerated_posterior(symmetric, singletons, num_replicates, num_iterations):
     """Births, deaths, rows and weights together, at fixed tau and concentration, from a fixed start."""
     model, alpha, tau, prior, classes, prob = buffet_posterior(symmetric)
     held = 1e12  # a Gamma prior as narrow as this holds the precision
@@ -409,7 +413,7 @@ def test_buffet_against_the_enumerated_posterior(symmetric, singletons, num_repl
     first = pgfa.State(np.ones((2, 1), dtype=np.uint8), alpha, {"V": np.array([[1.0]]), "tau": tau})
     for _ in range(num_replicates):
         chain = pgfa.Chain(model, prior, MIXTURE, seed=rng, state=first, update=("features", "parameters"))
-        chain.step(40)
+        chain.step(num_iterations)
         counts[index.get(left_ordered(chain.state.Z), -1)] += 1
     assert counts[-1] <= 5, "more than six columns: hardly ever"
     assert chi_square_p_value(counts[:-1], prob) > SIGNIFICANCE

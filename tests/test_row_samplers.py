@@ -7,7 +7,7 @@ from functools import cache, partial
 
 import numpy as np
 import pytest
-from exactness import SIGNIFICANCE, all_matrices, chi_square_p_value, count_ends, enumerate_posterior
+from exactness import SIGNIFICANCE, all_matrices, chi_square_p_value, count_ends, enumerate_posterior, third
 
 import pgfa
 from pgfa.models import linear_gaussian
@@ -17,6 +17,10 @@ VALID_TEST_PATHS = ("zeros", "ones", "random", "unconditional")
 INVALID_TEST_PATHS = ("conditional", "two-stage")
 ANNEALING_POWERS = (0.0, 1.0, 3.0)
 NUM_REPLICATES = 60_000
+#: Test paths, annealing powers, numbers of particles: any two values together every day, all three in the slow suite.
+SETTINGS = third(
+    *({str(value): value for value in values} for values in (VALID_TEST_PATHS, ANNEALING_POWERS, (2, 3, 20)))
+)
 
 
 @cache
@@ -57,18 +61,14 @@ def test_row_gibbs_whole_and_in_blocks(max_columns):
         assert p_value(pgfa.RowGibbs(max_columns), num_rows=2, num_columns=3) > SIGNIFICANCE
 
 
-@pytest.mark.parametrize("num_particles", [2, 3, 20])
-@pytest.mark.parametrize("annealing_power", ANNEALING_POWERS)
-@pytest.mark.parametrize("test_path", VALID_TEST_PATHS)
+@pytest.mark.parametrize(("test_path", "annealing_power", "num_particles"), SETTINGS)
 def test_discrete_particle_filter(test_path, annealing_power, num_particles):
     sampler = pgfa.DiscreteParticleFilter(num_particles, annealing_power, test_path)
     assert p_value(sampler, **sizes(num_particles)) > SIGNIFICANCE
 
 
 @pytest.mark.parametrize("resampling", ["multinomial", "stratified"])
-@pytest.mark.parametrize("num_particles", [2, 3, 20])
-@pytest.mark.parametrize("annealing_power", ANNEALING_POWERS)
-@pytest.mark.parametrize("test_path", VALID_TEST_PATHS)
+@pytest.mark.parametrize(("test_path", "annealing_power", "num_particles"), SETTINGS)
 def test_particle_gibbs(test_path, annealing_power, num_particles, resampling):
     sampler = pgfa.ParticleGibbs(num_particles, annealing_power, 0.5, resampling, test_path)
     assert p_value(sampler, **sizes(num_particles)) > SIGNIFICANCE
@@ -141,7 +141,7 @@ def test_samplers_forget_their_start(sampler):
     num_columns = 3
     matrices = all_matrices(2, num_columns)
     start = int(np.flatnonzero(matrices.all(axis=(1, 2)))[0])
-    num_sweeps = 60 if isinstance(sampler, WHOLE_ROWS) else 800
+    num_sweeps = 60 if isinstance(sampler, WHOLE_ROWS) else 200
     result = p_value(
         sampler, num_rows=2, num_columns=num_columns, start=start, num_sweeps=num_sweeps, num_replicates=20_000
     )

@@ -254,8 +254,8 @@ SCRIPT = """
 import sys, numpy as np, pgfa
 
 X = np.random.default_rng(0).normal(size=(300, 6))
-options = dict(draws=400, warmup=100, chains=2, seed=3, progress=False, check=False)
-pgfa.sample(pgfa.LinearGaussian(X), pgfa.IndianBuffet(), checkpoint=sys.argv[1], checkpoint_interval=0.05, **options)
+options = dict(draws=40, warmup=50, chains=2, seed=3, progress=False, check=False)
+pgfa.sample(pgfa.LinearGaussian(X), pgfa.IndianBuffet(), checkpoint=sys.argv[1], checkpoint_interval=0.0, **options)
 """
 
 
@@ -268,7 +268,7 @@ def test_kill_9_loses_nothing_that_was_saved(tmp_path):
     os.kill(process.pid, signal.SIGKILL)
     process.wait()
     X = np.random.default_rng(0).normal(size=(300, 6))
-    options = {"draws": 400, "warmup": 100, "chains": 2, "seed": 3, **QUIET}
+    options = {"draws": 40, "warmup": 50, "chains": 2, "seed": 3, **QUIET}
     reference = pgfa.sample(pgfa.LinearGaussian(X), pgfa.IndianBuffet(), **options)
     assert_same_draws(reference, pgfa.resume(path, **QUIET))
 
@@ -518,7 +518,7 @@ def test_a_worker_killed_in_mid_run_changes_nothing(client, tmp_path):
     import threading
 
     path = tmp_path / "run"
-    options = {**SHORT, "draws": 1500, "chains": 2}
+    options = {**SHORT, "draws": 60, "chains": 2}
     reference = pgfa.sample(MODEL, PRIORS[1], **options)
 
     def kill_one_worker():
@@ -530,7 +530,7 @@ def test_a_worker_killed_in_mid_run_changes_nothing(client, tmp_path):
 
     killer = threading.Thread(target=kill_one_worker)
     killer.start()
-    fit = pgfa.sample(MODEL, PRIORS[1], executor=client, checkpoint=path, checkpoint_interval=0.05, **options)
+    fit = pgfa.sample(MODEL, PRIORS[1], executor=client, checkpoint=path, checkpoint_interval=0.0, **options)
     killer.join()
     assert_same_draws(reference, fit)
 
