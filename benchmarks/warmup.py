@@ -1,4 +1,4 @@
-"""What annealed warm-up and column moves gain: shares of chains that arrive, from the same starts.
+"""What annealed warm-up, column moves and several starts gain: shares of chains that arrive, from the same starts.
 
     python -m benchmarks.warmup [--starts 16] [--data lg-5 lg-20 lfrm-20 pyclone-8]
 
@@ -18,10 +18,11 @@ from benchmarks.settings import sample_quietly, simulate
 from pgfa.experiments.report import NEAR_TRUTH
 
 SETTINGS = {
-    "plain": {"anneal": False, "column_moves": False},
-    "annealed": {"anneal": True, "column_moves": False},
-    "default": {"anneal": True, "column_moves": True},
-    "from the truth": {"anneal": False, "column_moves": False},
+    "plain": {"anneal": False, "starts": 1, "column_moves": False},
+    "annealed": {"anneal": True, "starts": 1, "column_moves": False},
+    "column moves": {"anneal": True, "starts": 1, "column_moves": True},
+    "default": {},
+    "from the truth": {"anneal": False, "starts": 1, "column_moves": False},
 }
 
 
