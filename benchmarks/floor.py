@@ -55,7 +55,8 @@ def time_floor(truth: pgfa.Simulation, repeats: int, doubles: bool) -> float:
     flips = np.zeros(NUM_PARTICLES, dtype=np.int64)
     blocks = rows.make_block(NUM_PARTICLES), rows.make_block(NUM_PARTICLES)
     for block in blocks:
-        block[...] = 0.0  # what is read before it is written must not be denormal
+        for array in block if isinstance(block, tuple) else (block,):
+            array[...] = 0  # what is read before it is written must not be denormal
     log_lik, out = np.zeros(NUM_PARTICLES), np.zeros(NUM_PARTICLES)
 
     def work() -> None:

@@ -11,6 +11,7 @@ from scipy.special import expit
 
 from pgfa import checks
 from pgfa.adaptation import StepSize
+from pgfa.columns import draw_number_of_moves
 from pgfa.densities import log_gamma, log_normal
 from pgfa.link_prediction import LinkPrediction
 from pgfa.models import relational_singletons  # noqa: F401  (adds births and deaths to the row view)
@@ -54,7 +55,7 @@ class Relational(Model):
         links of that node, or from their ``"prior"`` as in the paper, which is rarely accepted and kept for comparison.
     column_moves
         Proposals after each sweep to replace a column by its symmetric difference with another or by its complement, or
-        three columns by two and back.
+        three columns by two and back; a fraction is the probability of one more.
 
     See Also
     --------
@@ -91,7 +92,7 @@ class Relational(Model):
         tau_prior: tuple[float, float] = (1.0, 1.0),
         bias_prior: tuple[float, float] = (0.0, 0.1),
         singletons: str = "fitted",
-        column_moves: int = 1,
+        column_moves: float = 0.25,
     ) -> None:
         self.symmetric = checks.truth("symmetric", symmetric)
         self.self_links = checks.truth("self_links", self_links)
@@ -99,7 +100,7 @@ class Relational(Model):
         self.tau_prior = checks.gamma_prior("tau_prior", tau_prior)
         self.bias_prior = checks.normal_prior("bias_prior", bias_prior)
         self.singletons = checks.one_of("singletons", singletons, ("fitted", "prior"))
-        self.column_moves = checks.whole("column_moves", column_moves, at_least=0)
+        self.column_moves = checks.non_negative("column_moves", column_moves)
         self.row_labels = _labels_of(X)
         matrix = _check_adjacency(X, self.symmetric, self.self_links)
         self._network = make_network(matrix, self.symmetric)
@@ -271,14 +272,15 @@ class Relational(Model):
     ) -> State:
         """Exchange columns for symmetric differences and complements, three for two and back, with their weights."""
         parameters = state.parameters
+        num_proposals = draw_number_of_moves(self.column_moves, rng)
         Z, V, accepted = exchange_columns(
             self._network, state.Z, parameters["V"],
             tau=float(parameters["tau"]), bias=self._bias_of(parameters), symmetric=self.symmetric,
             grows=prior.grows, log_column_mass=prior.log_column_mass(self.num_rows, state.alpha), power=float(power),
-            num_proposals=self.column_moves, rng=rng,
+            num_proposals=num_proposals, rng=rng,
         )  # fmt: skip
         if step_sizes is not None and "columns" in step_sizes:
-            step_sizes["columns"].record(accepted, self.column_moves, adapt=False)
+            step_sizes["columns"].record(accepted, num_proposals, adapt=False)
         moved = State(Z, state.alpha, {**parameters, "V": V})
         return drop_unused_features(moved, self.feature_axes) if prior.grows else moved
 

@@ -47,6 +47,7 @@ class Workspace(NamedTuple):
     child_determinant: NDArray[np.float64]
     child_log_weight: NDArray[np.float64]
     weights: NDArray[np.float64]
+    light: NDArray[np.int64]
     chosen: NDArray[np.int64]
     history: NDArray[np.int32]
     residual: NDArray[np.float64]
@@ -77,6 +78,7 @@ def make_workspace(num_particles: int, num_columns: int, num_rows: int, num_dims
         child_determinant=np.zeros(children),
         child_log_weight=np.zeros(children),
         weights=np.zeros(children),
+        light=np.zeros(children, dtype=np.int64),
         chosen=np.zeros(capacity, dtype=np.int64),
         history=np.zeros((num_rows, capacity), dtype=np.int32),
         residual=np.zeros(width),
@@ -282,8 +284,8 @@ def move_columns(work, view, Z, group, moved, never_none, a, b, log_mass, log_se
         num_children = _weigh_patterns(work, means, covariances, owners, count, first_pattern, placed, a, b, view.tau_x)
         if num_children > work.num_particles:
             survivors, kept = thin(
-                work.child_log_weight, num_children, work.num_particles, _FLOOR, kept, rng, work.weights, chosen,
-                log_weight,
+                work.child_log_weight, num_children, work.num_particles, 0, _FLOOR, kept, rng, work.weights,
+                work.light, chosen, log_weight,
             )  # fmt: skip
         else:
             survivors = num_children

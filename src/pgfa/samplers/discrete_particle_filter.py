@@ -89,6 +89,7 @@ class DiscreteParticleFilter(RowSampler):
             child_log_lik=np.empty(2 * capacity),
             child_log_weight=np.empty(2 * capacity),
             weights=np.empty(2 * capacity),
+            light=np.empty(2 * capacity, dtype=np.int64),
             parents=np.zeros(capacity, dtype=np.int64),
             flips=np.zeros(capacity, dtype=np.int64),
             history=np.empty((num_columns, 2 * capacity), dtype=np.int64),
@@ -112,6 +113,7 @@ class DiscreteKernel(NamedTuple):
     child_log_lik: NDArray[np.float64]
     child_log_weight: NDArray[np.float64]
     weights: NDArray[np.float64]
+    light: NDArray[np.int64]
     parents: NDArray[np.int64]
     flips: NDArray[np.int64]
     history: NDArray[np.int64]
@@ -165,8 +167,8 @@ def _run_filter(kernel, rows, n, z, log_odds, columns, num_columns, power, condi
         else:
             if num_children > kernel.num_particles:
                 survivors, kept = thin(
-                    child_log_weight, num_children, kernel.num_particles, -np.inf, kept, rng, kernel.weights, parents,
-                    log_weight,
+                    child_log_weight, num_children, kernel.num_particles, count, -np.inf, kept, rng, kernel.weights,
+                    kernel.light, parents, log_weight,
                 )  # fmt: skip
             else:
                 survivors = num_children
