@@ -66,11 +66,14 @@ SOURCES: dict[str, Callable[[Path], tuple[Any, int]]] = {
 
 
 def iterations_in(model: Any, prior: Any, seconds: float, **settings: Any) -> int:
-    """How many iterations a chain makes in so many seconds, compilation aside."""
+    """How many iterations a chain makes in so many seconds, compilation aside, at the pace that it has once it settles.
+
+    From the prior, where few features are in use, iterations may be several times as fast.
+    """
     options = {"chains": 1, "cores": 1, "seed": 99, "progress": False, "check": False, **settings}
     pgfa.sample(model, prior, draws=20, warmup=20, **options)
-    fit = pgfa.sample(model, prior, draws=20, warmup=20, **options)
-    return max(int(seconds * 40 / float(fit["sample_stats"]["time"][0, -1])), 20)
+    times = pgfa.sample(model, prior, draws=100, warmup=200, **options)["sample_stats"]["time"].to_numpy()[0]
+    return max(int(seconds * (times.size - 1) / (times[-1] - times[0])), 20)
 
 
 def reached(fit: Any) -> np.ndarray:
