@@ -67,3 +67,12 @@ def test_a_quick_run_measures_and_writes():
     table = pd.read_csv(ROOT / "bench-out" / "linear-gaussian.csv")
     assert (table["pgfa_ms"] > 0).all()
     assert (table["ratio"] > 1).all()
+
+
+@pytest.mark.parametrize("name", ["lg-5", "lfrm-5", "pyclone-4"])
+def test_every_model_has_a_floor(name, benchmarks):
+    """Whatever its predictors are made of."""
+    from benchmarks.floor import time_floor
+    from benchmarks.settings import simulate
+
+    assert time_floor(simulate(name, seed=1)[0], repeats=1, doubles=True) > 0.0
