@@ -188,7 +188,7 @@ def buffet_problem():
     return X, alpha, tau_v, tau_x, prior, classes, prob / prob.sum()
 
 
-def buffet_p_value(make_model, sampler, update=("features", "parameters")):
+def buffet_p_value(make_model, sampler, update=("features", "parameters"), num_replicates=8000):
     """Births, deaths, rows and V together, at fixed precisions and concentration: smallest p-value for Z and for fit.
 
     Without an exact draw of V at the end of each iteration, misfit also shows values that do not go with their rows.
@@ -200,7 +200,6 @@ def buffet_p_value(make_model, sampler, update=("features", "parameters")):
     counts = np.zeros(len(classes) + 1, dtype=np.int64)
     misfit = []
     rng = np.random.default_rng(9)
-    num_replicates = 8000
     for start_class in rng.choice(len(classes), size=num_replicates, p=prob):
         Z = np.array(classes[start_class], dtype=np.uint8).reshape(-1, 3).T.copy()
         V = np.zeros((Z.shape[1], 2))
@@ -290,7 +289,7 @@ def test_singletons_drawn_from_the_prior_are_noticed():
         PRIORS["buffet"],
         pgfa.DiscreteParticleFilter(3),
         statistics,
-        num_replicates=4000,
+        num_replicates=8000,
         num_rounds=8,
         seed=11,
         hide=HIDE,
@@ -301,7 +300,7 @@ def test_singletons_drawn_from_the_prior_are_noticed():
 
 @pytest.mark.parametrize("kind", [NotDrawnAgain, pytest.param(NotFlattened, marks=pytest.mark.slow)])
 def test_careless_integration_of_singletons_is_noticed(kind):
-    p_value = buffet_p_value(partial(Careless, kind=kind), pgfa.DiscreteParticleFilter(3), ("features",))
+    p_value = buffet_p_value(partial(Careless, kind=kind), pgfa.DiscreteParticleFilter(3), ("features",), 16_000)
     assert p_value < 1e-10
 
 
