@@ -18,11 +18,11 @@ from benchmarks.settings import sample_quietly, simulate
 from pgfa.experiments.report import NEAR_TRUTH
 
 SETTINGS = {
-    "plain": {"anneal": False, "starts": 1, "column_moves": False},
-    "annealed": {"anneal": True, "starts": 1, "column_moves": False},
-    "column moves": {"anneal": True, "starts": 1, "column_moves": True},
+    "plain": {"anneal": False, "starts": 1, "renew": False, "column_moves": False},
+    "annealed": {"anneal": True, "starts": 1, "renew": False, "column_moves": False},
+    "column moves": {"anneal": True, "starts": 1, "renew": False, "column_moves": True},
     "default": {},
-    "from the truth": {"anneal": False, "starts": 1, "column_moves": False},
+    "from the truth": {"anneal": False, "starts": 1, "renew": False, "column_moves": False},
 }
 
 

@@ -86,7 +86,7 @@ def compare(name: str, folder: Path, seconds: float, starts: int | None = None) 
     """Densities that long chains without help and short default ones reach."""
     model, num_features = SOURCES[name](folder)
     prior = pgfa.BetaBernoulli(num_features)
-    alone = {"anneal": False, "starts": 1, "column_moves": False}
+    alone = {"anneal": False, "starts": 1, "renew": False, "column_moves": False}
     options = {"seed": 1, "progress": False, "check": False}
     length = iterations_in(model, prior, seconds, **alone)
     kept = max(length // 20, 1)

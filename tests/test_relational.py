@@ -631,3 +631,63 @@ def test_without_networkx_one_is_told_what_to_install(monkeypatch):
     monkeypatch.setitem(sys.modules, "networkx", None)
     with pytest.raises(ImportError, match="pip install"):
         pgfa.Relational.from_networkx(None)
+
+
+# --- guesses ---------------------------------------------------------------------------------------------------------
+
+
+def two_teams(symmetric):
+    """A network of two teams, and everybody's team."""
+    team = np.repeat([False, True], 15)
+    X = np.triu(np.random.default_rng(4).random((30, 30)) < np.where(team[:, None] == team, 0.9, 0.1)).astype(float)
+    return pgfa.Relational(X + np.triu(X, 1).T, symmetric=symmetric), team
+
+
+@pytest.mark.parametrize("symmetric", [True, False])
+def test_a_renewed_feature_is_the_one_that_is_missing(symmetric):
+    """Two teams that a state with one feature for everybody does not tell apart."""
+    model, team = two_teams(symmetric)
+    Z = np.zeros((30, 3), dtype=np.uint8)
+    Z[:, 0] = 1
+    state = pgfa.State(Z=Z, alpha=1.0, parameters={"V": np.zeros((3, 3)), "tau": 0.25})
+    right, gains = 0, []
+    for seed in range(40):
+        chain = pgfa.Chain(model, pgfa.BetaBernoulli(3), seed=seed, state=state)
+        chain.renew_feature()
+        after = chain.state
+        model.check_parameters(after.parameters, after.num_features)
+        assert np.array_equal(after.Z[:, 0], Z[:, 0]), "what is in use stays"
+        new = after.Z[:, 1:].any(axis=1)
+        right += max(np.mean(new == team), np.mean(new != team)) >= 0.9
+        gains.append(model.log_likelihood(after.Z, after.parameters) - model.log_likelihood(Z, state.parameters))
+    assert right >= 30
+    assert np.median(gains) > 50.0
+
+
+@pytest.mark.parametrize("symmetric", [True, False])
+def test_under_the_buffet_features_are_renewed_or_go(symmetric):
+    model, team = two_teams(symmetric)
+    Z = np.column_stack([np.ones(30), team, np.arange(30) < 3]).astype(np.uint8)
+    V = np.diag([1.0, 2.0, 3.0])
+    state = pgfa.State(Z=Z, alpha=1.0, parameters={"V": V, "tau": 0.25})
+    gone = 0
+    for seed in range(40):
+        chain = pgfa.Chain(model, pgfa.IndianBuffet(), seed=seed, state=state)
+        chain.renew_feature()
+        after = chain.state
+        model.check_parameters(after.parameters, after.num_features)
+        if after.num_features == 2:
+            gone += 1
+            assert all(any(np.array_equal(column, old) for old in Z.T) for column in after.Z.T)
+        else:
+            assert np.array_equal(after.Z[:, :2], Z[:, :2]), "the one with the fewest owners makes room"
+    assert 10 <= gone <= 30
+
+
+def test_models_without_a_guess_are_left_alone():
+    chain = pgfa.Chain(pgfa.LinearGaussian(np.eye(4)), pgfa.BetaBernoulli(2), seed=1)
+    before = chain.state
+    chain.renew_feature()
+    assert np.array_equal(chain.state.Z, before.Z) and np.array_equal(
+        chain.state.parameters["V"], before.parameters["V"]
+    )

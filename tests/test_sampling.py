@@ -20,7 +20,7 @@ import pgfa
 from pgfa.inference import warmup
 from pgfa.inference.diagnostics import DiagnosticWarning, complaints
 from pgfa.inference.run import run_chain
-from pgfa.inference.warmup import WarmingChain, plan_turns, power_at
+from pgfa.inference.warmup import Turn, WarmingChain, plan_turns, power_at
 from pgfa.specs import describe_column_moves, describe_sampler, make_column_moves, make_sampler
 from pgfa.storage import StoreError
 
@@ -118,6 +118,17 @@ def test_starts_share_the_warmup():
     assert len(plan_turns(60, 0.6, starts=4)) == len(plan_turns(0, 0.6, starts=4)) == 1
 
 
+def test_renewals_fill_the_warmup():
+    turns = plan_turns(500, 0.25, renewal=10)
+    renewals = [turn.begin for turn in turns if turn.task == "renew"]
+    assert turns[0] == Turn(0, 125, "start") and turns[-1] == Turn(425, 0, "settle")
+    assert renewals == list(range(135, 425, 10)), "after a turn to settle, and with time left at the end"
+    assert [turn.task for turn in plan_turns(500, 0.6, starts=3, renewal=50)] == ["start"] * 3 + [
+        "settle", "renew", "settle",
+    ]  # fmt: skip
+    assert plan_turns(30, 0.25, renewal=10) == plan_turns(30, 0.25), "no room"
+
+
 class Runner:
     """Stands in for a chain: its log density is that of its start, and grows by its own pace."""
 
@@ -162,6 +173,43 @@ def test_the_best_start_goes_on(heights, paces, winner, monkeypatch):
     assert np.all(np.diff(run.chain.powers[:75]) > 0)
 
 
+@pytest.mark.parametrize(("gains", "height"), [([3, -1, 2], 5), ([-1, -2, -3], 0), ([1, 1, 1], 3), ([1, -5, -5], 1)])
+def test_a_renewal_stays_only_where_it_is_better(gains, height, monkeypatch):
+    monkeypatch.setattr(pgfa.Chain, "log_density", lambda runner: runner.height)
+
+    class Challenger(Runner):
+        def follow(self, other):
+            self.height = other.height
+
+        def renew_feature(self):
+            self.height += gains[self.number - 1]
+
+    run = WarmingChain(
+        lambda number, seed: Challenger(number, [0] * 4, [0] * 4), np.random.SeedSequence(1), warmup=50, renewal=10
+    )
+    while run.iteration < 50:
+        run.step()
+    assert run.chain.height == height
+
+
+NETWORK = pgfa.Relational((np.random.default_rng(3).random((12, 12)) < 0.3).astype(float), self_links=False)
+
+
+def test_renewals_of_a_run():
+    options = SHORT | {"warmup": 60}
+    on, default, off = (
+        pgfa.sample(NETWORK, PRIORS[0], **settings, **options) for settings in ({"renew": True}, {}, {"renew": False})
+    )
+    assert_same_draws(on, default)
+    assert not np.array_equal(on["sample_stats"]["lp"], off["sample_stats"]["lp"])
+    assert [json.loads(fit.attrs["settings"])["renewal"] for fit in (on, off)] == [10, 0]
+    state = pgfa.Chain(NETWORK, PRIORS[0], seed=9).state
+    given = [pgfa.sample(NETWORK, PRIORS[0], initial=state, renew=renew, **options) for renew in (True, False)]
+    assert_same_draws(*given)
+    with pytest.raises(ValueError, match="renew must be"):
+        pgfa.sample(NETWORK, PRIORS[0], renew="often", **options)
+
+
 def test_starts_of_a_run():
     options = SHORT | {"warmup": 90}
     one, two, default = (pgfa.sample(MODEL, PRIORS[0], starts=starts, **options) for starts in (1, 2, None))
@@ -195,29 +243,29 @@ class Died(Exception):
     pass
 
 
-def assert_deaths_change_nothing(prior, deaths, length, path, monkeypatch):
+def assert_deaths_change_nothing(prior, deaths, length, path, monkeypatch, model=MODEL):
     """Chains that die after some iterations, with whatever they had saved by then."""
     from pgfa.inference import sampling
 
-    reference = pgfa.sample(MODEL, prior, **length)
+    reference = pgfa.sample(model, prior, **length)
     options = {**length, "checkpoint": path, "checkpoint_interval": 0.0}
     alive = sampling.run_chain
 
     def mortal(deadline):
-        def run(model, plan, index, *arguments, progress, **keywords):
+        def run(data, plan, index, *arguments, progress, **keywords):
             def should_stop():
                 if progress.iteration >= deadline + index:
                     raise Died
                 return False
 
-            return run_chain(model, plan, index, *arguments, progress=progress, should_stop=should_stop)
+            return run_chain(data, plan, index, *arguments, progress=progress, should_stop=should_stop)
 
         return run
 
     for i, deadline in enumerate(deaths):
         monkeypatch.setattr(sampling, "run_chain", mortal(deadline))
         with contextlib.suppress(Died):
-            pgfa.sample(MODEL, prior, **options) if i == 0 else pgfa.resume(path, **QUIET)
+            pgfa.sample(model, prior, **options) if i == 0 else pgfa.resume(path, **QUIET)
     monkeypatch.setattr(sampling, "run_chain", alive)
     assert_same_draws(reference, pgfa.resume(path, **QUIET))
     monkeypatch.setattr(sampling, "run_chain", None)
@@ -238,6 +286,17 @@ def test_resumption_among_several_starts(prior, deaths, tmp_path, monkeypatch):
     assert [turn.begin for turn in plan_turns(24, 0.6, 4)] == [0, 3, 7, 10, 14, 16, 18]
     length = SHORT | {"warmup": 24, "draws": 4, "starts": 4}
     assert_deaths_change_nothing(prior, deaths, length, tmp_path / "run", monkeypatch)
+
+
+@pytest.mark.parametrize("prior", PRIORS, ids=repr)
+@pytest.mark.parametrize("deaths", [[7, 18], [21, 25], [26, 31]])
+def test_resumption_among_renewals(prior, deaths, tmp_path, monkeypatch):
+    """Features are renewed at iterations 16, 22 and 28, and the better chain goes on from 34."""
+    monkeypatch.setattr(pgfa.Relational, "renewal", 6)
+    monkeypatch.setattr(pgfa.Relational, "annealed_share", 0.25)
+    assert [turn.begin for turn in plan_turns(40, 0.25, renewal=6) if turn.task == "renew"] == [16, 22, 28]
+    length = SHORT | {"warmup": 40, "draws": 4}
+    assert_deaths_change_nothing(prior, deaths, length, tmp_path / "run", monkeypatch, NETWORK)
 
 
 def test_an_initial_state_is_stored(tmp_path, monkeypatch):

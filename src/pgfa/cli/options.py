@@ -167,6 +167,14 @@ class RunOptions:
             rich_help_panel=RUN_PANEL,
         ),
     ] = None
+    no_renew: Annotated[
+        bool,
+        typer.Option(
+            "--no-renew",
+            help="Do not put guesses at missing features in the place of idle ones in warm-up (networks only).",
+            rich_help_panel=RUN_PANEL,
+        ),
+    ] = False
     thin: Annotated[
         int, typer.Option(min=1, metavar="N", help="Keep every N-th iteration.", rich_help_panel=RUN_PANEL)
     ] = 1

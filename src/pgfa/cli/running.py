@@ -170,7 +170,7 @@ def run_fit(model: Model, notes: Notes, run: RunOptions, out: Path) -> None:
         return sample(
             model, prior, sampler, draws=run.draws, warmup=run.warmup, thin=run.thin, chains=run.chains,
             cores=run.cores, seed=run.seed, anneal=not run.no_anneal, starts=run.starts,
-            column_moves=not run.no_column_moves,
+            renew=not run.no_renew, column_moves=not run.no_column_moves,
             progress=not run.no_progress, check=False, checkpoint=path, max_time=run.max_time,
         )  # fmt: skip
 

@@ -14,7 +14,7 @@ from typing import Any
 
 from pgfa import checks
 from pgfa.inference.chain import UPDATES
-from pgfa.inference.warmup import annealing_share
+from pgfa.inference.warmup import check_anneal
 
 #: In the order in which the paper has them.
 SHIPPED = (
@@ -53,9 +53,11 @@ class Entry:
     name, settings
         Class of the row sampler, or "default" for that of `pgfa.sample`, and its keywords.
     anneal
-        Share of the warm-up over which the power of the likelihood rises; 0 for none.
+        Share of the warm-up over which the power of the likelihood rises: 0 for none, True for what suits the model.
     starts
         Whether as many starts are tried in warm-up as by `pgfa.sample`; only the first of them is the given one.
+    renew
+        Whether features are renewed in warm-up as by `pgfa.sample`.
     column_moves
         Whether the moves of whole columns that `pgfa.sample` makes by default are made.
     paper_moves
@@ -69,8 +71,9 @@ class Entry:
     label: str
     name: str
     settings: dict[str, Any]
-    anneal: float = 0.0
+    anneal: bool | float = 0.0
     starts: bool = False
+    renew: bool = False
     column_moves: bool = False
     paper_moves: bool = True
     warmup_only: bool = False
@@ -289,8 +292,9 @@ def _samplers(top: _Table) -> tuple[Entry, ...]:
             Entry(
                 label=table.text("label"),
                 name=table.get("name", None, _one_of("default", *_SAMPLERS)),
-                anneal=table.get("anneal", 0.0, lambda _, value: annealing_share(value)),
+                anneal=table.get("anneal", 0.0, check_anneal),
                 starts=table.get("starts", False, checks.truth),
+                renew=table.get("renew", False, checks.truth),
                 column_moves=table.get("column_moves", False, checks.truth),
                 paper_moves=table.get("paper_moves", True, checks.truth),
                 warmup_only=table.get("warmup_only", False, checks.truth),

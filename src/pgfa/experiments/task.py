@@ -16,7 +16,7 @@ from pgfa import metrics
 from pgfa.experiments.definition import Entry, Experiment, slug
 from pgfa.experiments.parts import chain_seed, draw_start, make_chain, make_model, score_all, simulate_data, versions
 from pgfa.inference.chain import Chain
-from pgfa.inference.warmup import WarmingChain
+from pgfa.inference.warmup import WarmingChain, annealing_share
 from pgfa.models.base import Model
 from pgfa.state import State
 
@@ -117,7 +117,8 @@ def run_task(experiment: Experiment, key: Key) -> dict[str, Any]:
         seed = chain_seed(experiment, *key)
         run = WarmingChain(
             lambda number, seed: make_chain(experiment, entry, model, start if number == 0 else None, seed), seed,
-            warmup=experiment.warmup, share=entry.anneal, starts=model.warmup_starts if entry.starts else 1,
+            warmup=experiment.warmup, share=annealing_share(entry.anneal, model),
+            starts=model.warmup_starts if entry.starts else 1, renewal=model.renewal if entry.renew else 0,
         )  # fmt: skip
         reference = log_density_of(run.chain, truth.state)
         _compile(experiment, entry, model, [start, truth.state])

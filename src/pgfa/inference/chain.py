@@ -16,9 +16,11 @@ from pgfa.samplers.base import RowSampler
 from pgfa.samplers.column_moves import ColumnMove
 from pgfa.samplers.discrete_particle_filter import DiscreteParticleFilter
 from pgfa.samplers.sweep import NO_BIRTHS, draw_births, sweep
-from pgfa.state import State, add_features, drop_unused_features
+from pgfa.state import State, add_features, drop_unused_features, select_features
 
 UPDATES = ("features", "parameters", "concentration")
+#: Updates of the parameters before the rows move again around a renewed feature.
+_UPDATES_OF_A_GUESS = 2
 
 
 class Chain:
@@ -175,6 +177,34 @@ class Chain:
         self.num_iterations = words["num_iterations"]
         self.num_singleton_proposals = words["num_singleton_proposals"]
         self.num_singletons_accepted = words["num_singletons_accepted"]
+
+    def follow(self, other: Chain) -> None:
+        """Go to where another chain is, with a random stream of one's own."""
+        words, arrays = other.snapshot()
+        self.restore(words | {"random_stream": self.rng.bit_generator.state}, arrays)
+
+    def renew_feature(self) -> None:
+        """Put a guess at what is missing in the place of the feature with the fewest owners; for warm-up only.
+
+        Where the number of features is free, chains are more often caught with too many than with too few, and every
+        other time a random feature goes instead. Nothing happens where the model has no guess to make.
+        """
+        state, model = self._state, self._model
+        owners = model.guess_owners(state, self.rng)
+        if owners is None or state.num_features == 0:
+            return
+        if self.prior.grows and self.rng.random() < 0.5:
+            gone = int(self.rng.integers(state.num_features))
+            state = select_features(state, model.feature_axes, np.delete(np.arange(state.num_features), gone))
+        else:
+            k = int(np.argmin(state.Z.sum(axis=0)))
+            state.Z[:, k] = owners
+            for name, axes in model.feature_axes.items():
+                for axis in axes:
+                    np.moveaxis(state.parameters[name], axis, 0)[k] = 0.0
+        for _ in range(_UPDATES_OF_A_GUESS):
+            model.update_parameters(state.Z, state.parameters, self.rng, step_sizes=self.step_sizes, warmup=True)
+        self._state = drop_unused_features(state, model.feature_axes) if self.prior.grows else state
 
     def _update_features(self, power: float, warmup: bool) -> None:
         state = self._state

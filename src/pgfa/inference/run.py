@@ -31,6 +31,7 @@ class Plan:
     thin: int
     annealed_share: float
     starts: int
+    renewal: int
     save_warmup: bool
     checkpoint: str | None
     checkpoint_interval: float
@@ -83,8 +84,9 @@ def run_chain(
         return Chain(model, plan.prior, plan.sampler, seed=seed, state=initial, column_moves=plan.column_moves)
 
     run = WarmingChain(
-        make_chain, seed, warmup=plan.warmup, share=plan.annealed_share, starts=plan.starts if initial is None else 1
-    )
+        make_chain, seed, warmup=plan.warmup, share=plan.annealed_share,
+        starts=plan.starts if initial is None else 1, renewal=plan.renewal if initial is None else 0,
+    )  # fmt: skip
     result = ChainResult([], [])
     store = RunStore(plan.checkpoint) if plan.checkpoint else None
     num_segments, seconds_before = 0, 0.0

@@ -22,7 +22,7 @@ from pgfa.inference.diagnostics import warn_of_problems
 from pgfa.inference.progress import Display
 from pgfa.inference.run import ChainResult, Plan, Progress, finished_iterations, run_chain
 from pgfa.inference.tree import build_tree
-from pgfa.inference.warmup import annealing_share
+from pgfa.inference.warmup import annealing_share, check_anneal
 from pgfa.models.base import Model
 from pgfa.priors.base import Prior
 from pgfa.samplers.base import RowSampler
@@ -57,6 +57,7 @@ def sample(
     thin: int = 1,
     anneal: bool | float = True,
     starts: int | None = None,
+    renew: bool = True,
     column_moves: bool | Sequence[ColumnMove] = True,
     save_warmup: bool = False,
     progress: bool = True,
@@ -87,10 +88,14 @@ def sample(
     thin
         Keep every thin-th iteration.
     anneal
-        Share of the warm-up that is annealed: True for the default, False for none, or a number between 0 and 1.
+        Share of the warm-up that is annealed: True for what suits the model, False for none, or a
+        number between 0 and 1.
     starts
         How many starts each chain tries in its warm-up; the best goes on. Together they take as many iterations as one
         would. As many as suit the model unless given, fewer in a short warm-up, and one where `initial` is given.
+    renew
+        Whether features with few owners are renewed in the warm-up, for models that can guess at what is missing
+        (`Relational`): copies of a chain with one feature renewed go on in its place if they do better.
     column_moves
         Moves of whole columns after each sweep over the rows, for models that have them: True for a mixture that brings
         chains home from almost any start, a sequence of `ColumnBlock`, `SingletonExchange` and `ThreeAndTwo`, or
@@ -140,8 +145,9 @@ def sample(
         draws=checks.whole("draws", draws, at_least=1),
         warmup=checks.whole("warmup", warmup, at_least=0),
         thin=checks.whole("thin", thin, at_least=1),
-        annealed_share=annealing_share(anneal),
+        annealed_share=annealing_share(check_anneal("anneal", anneal), model),
         starts=model.warmup_starts if starts is None else checks.whole("starts", starts, at_least=1),
+        renewal=model.renewal if checks.truth("renew", renew) else 0,
         save_warmup=bool(save_warmup),
         checkpoint=None if checkpoint is None else str(Path(checkpoint).absolute()),
         checkpoint_interval=checks.non_negative("checkpoint_interval", checkpoint_interval),
@@ -165,7 +171,7 @@ def sample(
 
 
 #: What the store has to know of the plan beside prior and sampler.
-_STORED_PLAN = ("draws", "warmup", "thin", "annealed_share", "starts", "save_warmup", "checkpoint_interval")
+_STORED_PLAN = ("draws", "warmup", "thin", "annealed_share", "starts", "renewal", "save_warmup", "checkpoint_interval")
 
 
 def resume(

@@ -1,7 +1,7 @@
-"""Warm-up: the power of the likelihood rises, and of several starts the best goes on.
+"""Warm-up: the power of the likelihood rises, of several starts the best goes on, and idle features are renewed.
 
-Both are for chains to escape the modes that they would otherwise be stuck in. Neither touches what comes after: a chain
-may start anywhere.
+All of it is for chains to escape the modes that they would otherwise be stuck in. None of it touches what comes after:
+a chain may start anywhere.
 """
 
 from __future__ import annotations
@@ -14,20 +14,28 @@ import numpy as np
 
 from pgfa import checks
 from pgfa.inference.chain import Chain
+from pgfa.models.base import Model
 
-#: Share of the warm-up over which the power rises, unless the user says otherwise.
-DEFAULT_SHARE = 0.6
+#: Share of the warm-up that several starts have in all where nothing is annealed.
+_SHARE_OF_STARTS = 0.6
+#: Features are renewed until this share of the warm-up is over; the rest is for the chain to settle.
+_RENEWED_SHARE = 0.85
 #: No more starts are tried than can have this many iterations each.
 LEAST_ITERATIONS = 25
 #: How many of the starts go on once all have been tried, in turns, until the best of them goes on alone.
 _FINALISTS = 2
 
 
-def annealing_share(anneal: Any) -> float:
-    """Share of the warm-up that is annealed, from True, False or a number between 0 and 1."""
+def check_anneal(name: str, anneal: Any) -> bool | float:
+    """True, False or a number between 0 and 1."""
+    return anneal if isinstance(anneal, bool) else checks.unit_interval(name, anneal)
+
+
+def annealing_share(anneal: bool | float, model: Model) -> float:
+    """Share of the warm-up that is annealed: what suits the model for True, none for False."""
     if isinstance(anneal, bool):
-        return DEFAULT_SHARE if anneal else 0.0
-    return checks.unit_interval("anneal", anneal)
+        return model.annealed_share if anneal else 0.0
+    return anneal
 
 
 def power_at(iteration: int, length: int, first_power: float = 0.0) -> float:
@@ -42,48 +50,59 @@ def power_at(iteration: int, length: int, first_power: float = 0.0) -> float:
 
 
 class Turn(NamedTuple):
-    """A stretch of iterations that belongs to one start; in the first `annealed` of them the power rises."""
+    """A stretch of iterations that belongs to one chain; in the first `annealed` of them the power rises."""
 
     begin: int
     annealed: int
-    #: "start" afresh, "recall" one that has waited, or "settle" for the best.
+    #: "start" afresh, "recall" one that has waited, "renew" a feature of the best, or "settle" for the best.
     task: str
 
 
-def plan_turns(warmup: int, share: float, starts: int) -> list[Turn]:
+def plan_turns(warmup: int, share: float, starts: int = 1, renewal: int = 0) -> list[Turn]:
     """Who has which iterations of the warm-up, and what follows it.
 
-    Every start has its part of the annealed share. Then the best two have a part each of half of what is left, and the
-    better one goes on. All of it takes as many iterations as the warm-up of a single start.
+    Every start has its part of the annealed share. Then there are two ways on. Without renewals, the best two starts
+    have a part each of half of what is left, and the better one goes on. With renewals the best start goes on, and is
+    challenged every `renewal` iterations by a copy of itself with one feature renewed. All of it takes as many
+    iterations as the warm-up of a single start.
 
     Examples
     --------
-    >>> plan_turns(100, 0.6, starts=1)
+    >>> plan_turns(100, 0.6)
     [Turn(begin=0, annealed=60, task='start')]
     >>> [turn.begin for turn in plan_turns(100, 0.6, starts=2)]
     [0, 30, 60, 70, 80]
+    >>> [turn.begin for turn in plan_turns(100, 0.3, renewal=15)]
+    [0, 45, 60, 75]
     """
-    length = round((share or DEFAULT_SHARE) * warmup)
-    starts = max(min(starts, length // LEAST_ITERATIONS), 1)
-    if starts == 1:
-        return [Turn(0, round(share * warmup), "start")]
+    starts = max(min(starts, round((share or _SHARE_OF_STARTS) * warmup) // LEAST_ITERATIONS), 1)
+    length = round((share if starts == 1 else share or _SHARE_OF_STARTS) * warmup)
     bounds = [i * length // starts for i in range(starts + 1)]
     heats = [Turn(begin, end - begin if share else 0, "start") for begin, end in pairwise(bounds)]
+    if renewal > 0:
+        # The first challenge comes when the winner of the heats has had as many iterations to settle as a challenger.
+        begins = [length, *range(length + renewal, round(_RENEWED_SHARE * warmup) + 1, renewal)]
+        challenges = [Turn(begin, 0, "renew") for begin in begins[1:-1]]
+        first = [] if starts == 1 else [Turn(length, 0, "settle")]
+        last = [Turn(begins[-1], 0, "settle")] if challenges else []
+        return [*heats, *first, *challenges, *last]
+    if starts == 1:
+        return heats
     part = (warmup - length) // (2 * _FINALISTS)
     finals = [Turn(length + i * part, 0, "recall") for i in range(_FINALISTS)]
     return [*heats, *finals, Turn(length + _FINALISTS * part, 0, "settle")]
 
 
 class WarmingChain:
-    """A chain that tries several starts before it goes on from the best.
+    """A chain that looks for a good place before it stays there: several starts, and renewed features.
 
     Parameters
     ----------
     make_chain
-        Makes a chain from the number of the start and a seed.
+        Makes a chain from the number of the turn and a seed.
     seed
-        Seed of the first start, from which those of the others are derived.
-    warmup, share, starts
+        Seed of the first start, from which those of all others are derived.
+    warmup, share, starts, renewal
         See `plan_turns`.
 
     Attributes
@@ -91,7 +110,7 @@ class WarmingChain:
     chain
         The one whose turn it is.
     iteration
-        Iterations made so far by all starts together.
+        Iterations made so far by all chains together.
     """
 
     def __init__(
@@ -102,12 +121,13 @@ class WarmingChain:
         warmup: int,
         share: float = 0.0,
         starts: int = 1,
+        renewal: int = 0,
     ) -> None:
         self.warmup = warmup
         self.iteration = 0
         self._make_chain = make_chain
         self._seed = seed
-        self._turns = plan_turns(warmup, share, starts)
+        self._turns = plan_turns(warmup, share, starts, renewal)
         self._waiting: list[Chain] = []
         self.chain = make_chain(0, seed)
 
@@ -117,7 +137,7 @@ class WarmingChain:
         return self.iteration < self.warmup
 
     def step(self, *, warmup: bool | None = None) -> None:
-        """One iteration of the start whose turn it is; `warmup` allows what is valid in warm-up only for longer."""
+        """One iteration of the chain whose turn it is; `warmup` allows what is valid in warm-up only for longer."""
         number = max(i for i, turn in enumerate(self._turns) if turn.begin <= self.iteration)
         turn = self._turns[number]
         if turn.begin == self.iteration and number > 0:
@@ -132,13 +152,18 @@ class WarmingChain:
             self.chain, self._waiting = self._waiting[0], [self.chain]
             return
         ranked = sorted([*self._waiting, self.chain], key=Chain.log_density, reverse=True)
-        self._waiting = ranked[:_FINALISTS]
         if task == "start":
+            self._waiting = ranked[:_FINALISTS]
             self.chain = self._make_chain(number, self._seed_of(number))
+        elif task == "recall":
+            self.chain, *self._waiting = ranked[:_FINALISTS]
+        elif task == "renew":
+            self._waiting = ranked[:1]
+            self.chain = self._make_chain(number, self._seed_of(number))
+            self.chain.follow(ranked[0])
+            self.chain.renew_feature()
         else:
-            self.chain, *self._waiting = self._waiting
-            if task == "settle":
-                self._waiting = []
+            self.chain, self._waiting = ranked[0], []
 
     def _seed_of(self, number: int) -> np.random.SeedSequence:
         return np.random.SeedSequence(self._seed.entropy, spawn_key=(*self._seed.spawn_key, number))

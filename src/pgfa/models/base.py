@@ -30,8 +30,15 @@ class Model(ABC):
     #: so deep that a hundredth of the likelihood decides already, a linear rise would hardly anneal at all.
     first_power: float = 0.0
 
+    #: Share of the warm-up over which the power rises, unless told otherwise.
+    annealed_share: float = 0.6
+
     #: How many starts a chain tries in its warm-up, unless told otherwise: more for models whose chains end far apart.
     warmup_starts: int = 1
+
+    #: Iterations in warm-up after which a chain with a renewed feature has to be better than the one without; zero for
+    #: models that have no guess at what is missing (`guess_owners`).
+    renewal: int = 0
 
     @property
     @abstractmethod
@@ -86,6 +93,10 @@ class Model(ABC):
     ) -> State:
         """Moves of whole columns that the model itself knows of, after each sweep; returns the new state."""
         return state
+
+    def guess_owners(self, state: State, rng: np.random.Generator) -> NDArray[np.bool_] | None:
+        """Owners that a further feature may have, guessed from what the state leaves unexplained; None for no idea."""
+        return None
 
     @property
     def has_column_moves(self) -> bool:

@@ -27,6 +27,8 @@ from pgfa.state import State, drop_unused_features, iterate_states
 
 #: Passes over the weights in one update: cheap beside the sweep over the rows, and the weights should keep up with it.
 _PASSES = 3
+#: How often a guess at a feature is pulled towards what is unexplained.
+_PULLS = 1
 
 
 class Relational(Model):
@@ -80,7 +82,8 @@ class Relational(Model):
     """
 
     feature_axes = {"V": (0, 1)}
-    warmup_starts = 6
+    annealed_share = 0.3
+    renewal = 10
 
     def __init__(
         self,
@@ -306,6 +309,20 @@ class Relational(Model):
         shape = self.tau_prior[0] + 0.5 * weights.size
         rate = self.tau_prior[1] + 0.5 * float(np.vdot(weights, weights))
         parameters["tau"] = max(float(rng.gamma(shape, 1.0 / rate)), np.finfo(float).tiny)
+
+    def guess_owners(self, state: State, rng: np.random.Generator) -> NDArray[np.bool_]:
+        """Nodes on one side of a direction in which links differ much from what is expected of them.
+
+        A random vector is drawn towards the leading singular vectors of the differences, so that guesses differ.
+        """
+        X = self.X
+        surprise = np.where(np.isnan(X), 0.0, X - self.link_probability(state))
+        if rng.random() < 0.5:
+            surprise = surprise.T
+        direction = rng.standard_normal(self.num_rows)
+        for _ in range(_PULLS):
+            direction = surprise.T @ (surprise @ direction)
+        return np.asarray(direction > 0.0)
 
     def link_probability(self, state: State) -> NDArray[np.float64]:
         """Probability of a link from each node to each other, of shape (N, N), under one state."""

@@ -24,7 +24,7 @@ from numpy.typing import NDArray
 from zarr.codecs import BloscCodec, Crc32cCodec
 
 _FORMAT = "pgfa-run"
-_VERSION = 2
+_VERSION = 3
 #: Chunks of about this many bytes, so that a draw can be read without reading them all.
 _CHUNK_BYTES = 16_000_000
 
