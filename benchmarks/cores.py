@@ -7,6 +7,7 @@ from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
+import numpy as np
 import pandas as pd
 from threadpoolctl import threadpool_limits
 
@@ -17,9 +18,9 @@ from pgfa._compile import compiled
 
 #: Two threads must get this many times as much done as one.
 REQUIRED = 1.85
-#: Iterations a timing: about half a second each.
-CASES = {"lg-20": 30, "lfrm-20": 25, "pyclone-8": 20}
-#: Turns of the bare loop: about half a second.
+#: Iterations a timing: a quarter of a second to half of one each.
+CASES = {"lg-20": 20, "lfrm-20": 20, "pyclone-8": 20}
+#: Turns of the bare loop: about as long.
 TURNS = 100_000_000
 
 
@@ -33,7 +34,7 @@ def turn(x, count):  # type: ignore[no-untyped-def]
 
 @suite("cores")
 def compare_threads(quick: bool) -> Result:
-    repeats = 3 if quick else 9
+    repeats = 3 if quick else 15
     turn(0.3, 1)
     bare = _compare("arithmetic in registers", [lambda: turn(0.3, TURNS)] * 2, repeats)
     rows = [bare | {"required": float("nan"), "met": True}]
@@ -48,23 +49,28 @@ def compare_threads(quick: bool) -> Result:
         "Cores: two chains in two threads",
         pd.DataFrame(rows),
         [
-            "Wall-clock milliseconds of some whole iterations of one chain that runs "
-            "alone, and of each of two that run at once. The throughput is that of both, relative to one; needs two "
-            "idle cores. The first row is what the machine itself allows: two threads that share no memory at all.",
+            "Wall-clock milliseconds of some whole iterations of a chain that runs "
+            "alone, and of each of two that run at once, medians over rounds. The throughput is that of both, relative "
+            "to one, in the same round; needs two idle cores. The first row is what the machine itself allows: two "
+            "threads that share no memory at all.",
         ],
     )
 
 
 def _compare(name: str, jobs: Sequence[Callable[[], Any]], repeats: int) -> dict[str, Any]:
-    """Time of one job alone and of two at once."""
-    alone, together = [], []
+    """Time of a job alone and of two at once."""
+    alone, together = np.empty(repeats), np.empty(repeats)
     with threadpool_limits(limits=1), ThreadPoolExecutor(max_workers=2) as pool:
-        for _ in range(repeats):  # in turns, so that a slower minute of the machine hits both
-            alone.append(_seconds(pool, jobs[:1]))
-            together.append(_seconds(pool, jobs))
-    # The best of each, since what else runs on the machine can only take time away.
-    gain = 2.0 * min(alone) / min(together)
-    return {"data": name, "one_ms": 1000.0 * min(alone), "two_ms": 1000.0 * min(together), "throughput": gain}
+        for i in range(repeats):
+            alone[i] = np.mean([_seconds(pool, [job]) for job in jobs])  # one may have more to do than the other
+            together[i] = _seconds(pool, jobs)
+    # Compared within each round: the machine's pace may change from one to the next.
+    return {
+        "data": name,
+        "one_ms": 1000.0 * np.median(alone),
+        "two_ms": 1000.0 * np.median(together),
+        "throughput": np.median(2.0 * alone / together),
+    }
 
 
 def _seconds(pool: ThreadPoolExecutor, jobs: Sequence[Callable[[], Any]]) -> float:

@@ -203,9 +203,6 @@ def test_renewals_of_a_run():
     assert_same_draws(on, default)
     assert not np.array_equal(on["sample_stats"]["lp"], off["sample_stats"]["lp"])
     assert [json.loads(fit.attrs["settings"])["renewal"] for fit in (on, off)] == [10, 0]
-    state = pgfa.Chain(NETWORK, PRIORS[0], seed=9).state
-    given = [pgfa.sample(NETWORK, PRIORS[0], initial=state, renew=renew, **options) for renew in (True, False)]
-    assert_same_draws(*given)
     with pytest.raises(ValueError, match="renew must be"):
         pgfa.sample(NETWORK, PRIORS[0], renew="often", **options)
 

@@ -85,7 +85,7 @@ def run_chain(
 
     run = WarmingChain(
         make_chain, seed, warmup=plan.warmup, share=plan.annealed_share,
-        starts=plan.starts if initial is None else 1, renewal=plan.renewal if initial is None else 0,
+        starts=plan.starts if initial is None else 1, renewal=plan.renewal,
     )  # fmt: skip
     result = ChainResult([], [])
     store = RunStore(plan.checkpoint) if plan.checkpoint else None

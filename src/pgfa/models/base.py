@@ -95,7 +95,10 @@ class Model(ABC):
         return state
 
     def guess_owners(self, state: State, rng: np.random.Generator) -> NDArray[np.bool_] | None:
-        """Owners that a further feature may have, guessed from what the state leaves unexplained; None for no idea."""
+        """Owners that a further feature may have, guessed from what the state leaves unexplained; None for no idea.
+
+        The feature that they get starts with parameters of zero, which must be values that it may have.
+        """
         return None
 
     @property
