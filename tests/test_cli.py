@@ -183,11 +183,13 @@ def test_networks_from_both_formats(tmp_path):
     pd.DataFrame(edges, columns=["source", "target", "value"]).to_csv(tmp_path / "e.csv", index=False)
     options = ["--features", 2, "--bias", *SHORT]
     result = run("fit", "relational", tmp_path / "n.csv", *options, "--out", tmp_path / "a")
-    run("fit", "relational", tmp_path / "e.csv", "--format", "edges", *options, "--out", tmp_path / "b")
+    run("fit", "relational", tmp_path / "e.csv", "--format", "edges", *options, "--no-renew", "--out", tmp_path / "b")
     for out in ("a", "b"):
         unknown = pd.read_csv(tmp_path / out / "unknown_links.csv")
         assert unknown[["from", "to"]].to_numpy().tolist() == [["n0", "n1"]]
         assert (tmp_path / out / "network.png").exists()
+    renewals = [json.loads(pgfa.load(tmp_path / out / "run.zarr").attrs["settings"])["renewal"] for out in ("a", "b")]
+    assert renewals == [pgfa.Relational.renewal, 0]
     assert "n0 → n1" in flat(result.stdout)
     probability = pd.read_csv(tmp_path / "a" / "link_probability.csv")
     assert list(probability.columns) == ["from", *names]
