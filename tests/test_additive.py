@@ -170,7 +170,7 @@ def test_every_kind_of_parameter():
     assert report.passed, str(report)
 
 
-@pytest.mark.parametrize("power", [0.0, 0.4, 1.0])
+@pytest.mark.parametrize("power", [pytest.param(0.0, marks=pytest.mark.slow), 0.4, 1.0])
 def test_the_random_walk_forgets_its_start_and_finds_the_posterior(power):
     """One feature that all rows own, over a negligible baseline: its posterior is a Gamma distribution."""
     rng = np.random.default_rng(3)

@@ -105,8 +105,9 @@ def measure_misfit(state):
     return float(np.nansum((X - INTERCEPT - state.Z @ state.parameters["V"]) ** 2))
 
 
-@pytest.mark.parametrize("move", KINDS, ids=repr)
-@pytest.mark.parametrize("prior_name", ["finite", "buffet"])
+@pytest.mark.parametrize(
+    ("move", "prior_name"), half({repr(move): move for move in KINDS}, {name: name for name in ("finite", "buffet")})
+)
 def test_each_kind_alone(prior_name, move):
     assert p_value(prior_name, [move], num_replicates=5000, num_moves=3) > SIGNIFICANCE
 
@@ -217,7 +218,7 @@ def test_without_data_the_prior_comes_back(prior):
     assert prior_recovery_p_value(prior) > SIGNIFICANCE
 
 
-@pytest.mark.parametrize("prior", [SIX, PRIORS["buffet"]], ids=repr)
+@pytest.mark.parametrize("prior", [SIX, pytest.param(PRIORS["buffet"], marks=pytest.mark.slow)], ids=repr)
 def test_a_choice_that_is_not_paid_for_is_noticed(prior, monkeypatch):
     def free(size, num_outside, num_slots):
         log_prob = honest(size, num_outside, num_slots)

@@ -12,13 +12,14 @@ from itertools import product
 import numpy as np
 import oracle
 import pytest
-from exactness import SIGNIFICANCE, chi_square_p_value
+from exactness import SIGNIFICANCE, chi_square_p_value, half
 from scipy import optimize, stats
 
 import pgfa
 from pgfa.samplers.sweep import NO_BIRTHS, sweep
 
-VALID_TEST_PATHS = ("zeros", "ones", "random", "unconditional")
+VALID_TEST_PATHS = {name: name for name in ("zeros", "ones", "random", "unconditional")}
+BETAS = {"0": 0.0, "1": 1.0, "3": 3.0}
 
 
 @cache
@@ -58,8 +59,7 @@ def test_gibbs_and_row_gibbs(kernel):
     assert p_value(kernel, num_draws=6000) > SIGNIFICANCE
 
 
-@pytest.mark.parametrize("beta", [0.0, 1.0, 3.0])
-@pytest.mark.parametrize("test_path", VALID_TEST_PATHS)
+@pytest.mark.parametrize(("test_path", "beta"), half(VALID_TEST_PATHS, BETAS))
 def test_particle_gibbs(test_path, beta):
     kernel = partial(oracle.particle_gibbs_row, num_particles=3, threshold=0.9, beta=beta, test_path=test_path)
     assert p_value(kernel) > SIGNIFICANCE
@@ -71,9 +71,7 @@ def test_particle_gibbs_at_any_threshold(threshold, num_particles):
     assert p_value(partial(oracle.particle_gibbs_row, num_particles=num_particles, threshold=threshold)) > SIGNIFICANCE
 
 
-@pytest.mark.parametrize("num_particles", [2, 3])
-@pytest.mark.parametrize("beta", [0.0, 1.0, 3.0])
-@pytest.mark.parametrize("test_path", VALID_TEST_PATHS)
+@pytest.mark.parametrize(("test_path", "beta", "num_particles"), half(VALID_TEST_PATHS, BETAS, {"2": 2, "3": 3}))
 def test_discrete_particle_filter(test_path, beta, num_particles):
     kernel = partial(oracle.dpf_row, num_particles=num_particles, beta=beta, test_path=test_path)
     assert p_value(kernel) > SIGNIFICANCE

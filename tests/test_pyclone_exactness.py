@@ -39,7 +39,9 @@ DENSITIES_AND_POWERS = [
     pytest.param("binomial", 0.3, marks=pytest.mark.slow),
     pytest.param("beta-binomial", 1.0, marks=pytest.mark.slow),
 ]
-SAMPLERS = [pgfa.Gibbs(), pgfa.RowGibbs(), pgfa.ParticleGibbs(3), pgfa.DiscreteParticleFilter(3)]
+SAMPLERS = [pgfa.Gibbs(), pgfa.ParticleGibbs(3), pgfa.DiscreteParticleFilter(3), pgfa.RowGibbs()]
+#: Every day without row Gibbs, which asks nothing of a row view that Gibbs does not ask and takes long to compile.
+EVERYDAY_SAMPLERS = [*SAMPLERS[:3], pytest.param(SAMPLERS[3], marks=pytest.mark.slow)]
 PRIORS = {
     "finite": pgfa.BetaBernoulli(3, alpha_shape=2.0),
     "buffet": pgfa.IndianBuffet(alpha_shape=2.0, alpha_rate=2.0),
@@ -72,7 +74,7 @@ def template(**options):
 
 
 @pytest.mark.parametrize(("density", "power"), DENSITIES_AND_POWERS)
-@pytest.mark.parametrize("sampler", SAMPLERS, ids=repr)
+@pytest.mark.parametrize("sampler", EVERYDAY_SAMPLERS, ids=repr)
 @pytest.mark.parametrize("name", PRIORS)
 def test_rows_leave_the_enumerated_posterior(name, sampler, density, power):
     prior = pgfa.BetaBernoulli(3) if name == "finite" else pgfa.IndianBuffet()

@@ -69,7 +69,7 @@ def p_value(symmetric, *, num_draws=12_000, thin=2, column_moves=3):
     return chi_square_p_value(counts, posterior)
 
 
-@pytest.mark.parametrize("symmetric", [False, True])
+@pytest.mark.parametrize("symmetric", [False, pytest.param(True, marks=pytest.mark.slow)])
 def test_against_the_enumerated_posterior(symmetric, monkeypatch):
     monkeypatch.setattr(relational_columns, "_COMPLEMENTS", 0.4)
     assert p_value(symmetric) > SIGNIFICANCE

@@ -15,6 +15,7 @@ import warnings
 import numpy as np
 import pytest
 import xarray as xr
+from exactness import half
 
 import pgfa
 from pgfa.inference import warmup
@@ -240,10 +241,15 @@ class Died(Exception):
     pass
 
 
+def by_name(*values):
+    return {repr(value): value for value in values}
+
+
 def assert_deaths_change_nothing(prior, deaths, length, path, monkeypatch, model=MODEL):
     """Chains that die after some iterations, with whatever they had saved by then."""
     from pgfa.inference import sampling
 
+    length = length | {"chains": 2}
     reference = pgfa.sample(model, prior, **length)
     options = {**length, "checkpoint": path, "checkpoint_interval": 0.0}
     alive = sampling.run_chain
@@ -269,14 +275,12 @@ def assert_deaths_change_nothing(prior, deaths, length, path, monkeypatch, model
     assert_same_draws(reference, pgfa.resume(path, **QUIET))  # finished: only read
 
 
-@pytest.mark.parametrize("prior", PRIORS, ids=repr)
-@pytest.mark.parametrize("deaths", [[3], [8], [9, 14], [17, 18]])
+@pytest.mark.parametrize(("deaths", "prior"), half(by_name([3], [8], [9, 14], [17, 18]), by_name(*PRIORS)))
 def test_resumption_equals_the_uninterrupted_run(prior, deaths, tmp_path, monkeypatch):
     assert_deaths_change_nothing(prior, deaths, SHORT, tmp_path / "run", monkeypatch)
 
 
-@pytest.mark.parametrize("prior", PRIORS, ids=repr)
-@pytest.mark.parametrize("deaths", [[2, 8], [12, 15], [16, 21]])
+@pytest.mark.parametrize(("deaths", "prior"), half(by_name([2, 8], [12, 15], [16, 21]), by_name(*PRIORS)))
 def test_resumption_among_several_starts(prior, deaths, tmp_path, monkeypatch):
     """Starts begin at 0, 3, 7 and 10, the best two have their turns at 14 and 16, and the better goes on at 18."""
     monkeypatch.setattr(warmup, "LEAST_ITERATIONS", 2)
@@ -285,8 +289,7 @@ def test_resumption_among_several_starts(prior, deaths, tmp_path, monkeypatch):
     assert_deaths_change_nothing(prior, deaths, length, tmp_path / "run", monkeypatch)
 
 
-@pytest.mark.parametrize("prior", PRIORS, ids=repr)
-@pytest.mark.parametrize("deaths", [[7, 18], [21, 25], [26, 31]])
+@pytest.mark.parametrize(("deaths", "prior"), half(by_name([7, 18], [21, 25], [26, 31]), by_name(*PRIORS)))
 def test_resumption_among_renewals(prior, deaths, tmp_path, monkeypatch):
     """Features are renewed at iterations 16, 22 and 28, and the better chain goes on from 34."""
     monkeypatch.setattr(pgfa.Relational, "renewal", 6)
@@ -294,6 +297,25 @@ def test_resumption_among_renewals(prior, deaths, tmp_path, monkeypatch):
     assert [turn.begin for turn in plan_turns(40, 0.25, renewal=6) if turn.task == "renew"] == [16, 22, 28]
     length = SHORT | {"warmup": 40, "draws": 4}
     assert_deaths_change_nothing(prior, deaths, length, tmp_path / "run", monkeypatch, NETWORK)
+
+
+def test_chains_beside_a_failed_one_are_waited_for_in_peace(monkeypatch):
+    """Without taking the interpreter from them all the time to look whether they are done."""
+    from pgfa.inference import sampling
+
+    def run(model, plan, index, *arguments, should_stop, **keywords):
+        if index == 0:
+            raise Died
+        while not should_stop():
+            time.sleep(0.01)
+        time.sleep(0.5)
+
+    looks = []
+    monkeypatch.setattr(sampling, "run_chain", run)
+    monkeypatch.setattr(sampling, "wait", lambda *a, wait=sampling.wait, **k: looks.append(a) or wait(*a, **k))
+    with pytest.raises(Died):
+        pgfa.sample(MODEL, PRIORS[0], cores=3, **SHORT)
+    assert 2 <= len(looks) < 50
 
 
 def test_an_initial_state_is_stored(tmp_path, monkeypatch):
@@ -380,6 +402,13 @@ def _lose_data(path):
     shutil.rmtree(path / "model" / "X")
 
 
+@pytest.fixture(scope="module")
+def intact(tmp_path_factory):
+    path = tmp_path_factory.mktemp("store") / "run"
+    pgfa.sample(MODEL, PRIORS[0], checkpoint=path, checkpoint_interval=0.0, **SHORT)
+    return path
+
+
 @pytest.mark.parametrize(
     ("damage", "message"),
     [
@@ -392,9 +421,8 @@ def _lose_data(path):
         (_lose_data, "its model cannot be rebuilt"),
     ],
 )
-def test_damaged_stores_are_refused_with_a_reason(damage, message, tmp_path):
-    path = tmp_path / "run"
-    pgfa.sample(MODEL, PRIORS[0], checkpoint=path, checkpoint_interval=0.0, **SHORT)
+def test_damaged_stores_are_refused_with_a_reason(damage, message, intact, tmp_path):
+    path = shutil.copytree(intact, tmp_path / "run")
     damage(path)
     with pytest.raises(StoreError, match=message):
         pgfa.resume(path, **QUIET)

@@ -441,9 +441,12 @@ def _run_in_threads(
     ):
         futures: list[Future[ChainResult]] = [pool.submit(run, i) for i in range(len(seeds))]
         try:
-            while wait(futures, timeout=0.1, return_when=FIRST_EXCEPTION).not_done:
+            # Only those still running are waited for: with a failed one among them there would be no wait at all.
+            running = set(futures)
+            while running:
+                ended, running = wait(running, timeout=0.1, return_when=FIRST_EXCEPTION)
                 display.update()
-                if any(future.done() and future.exception() for future in futures):
+                if any(future.exception() for future in ended):
                     stop.set()
         except KeyboardInterrupt:
             stop.set()
