@@ -213,7 +213,7 @@ def prior_recovery_p_value(prior, num_replicates=1500):
 SIX = pgfa.BetaBernoulli(6, alpha_shape=4.0, alpha_rate=1.0)
 
 
-@pytest.mark.parametrize("prior", [SIX, PRIORS["buffet"]], ids=repr)
+@pytest.mark.parametrize("prior", [pytest.param(SIX, marks=pytest.mark.slow), PRIORS["buffet"]], ids=repr)
 def test_without_data_the_prior_comes_back(prior):
     assert prior_recovery_p_value(prior) > SIGNIFICANCE
 
