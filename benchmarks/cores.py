@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import time
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
@@ -52,25 +53,44 @@ def compare_threads(quick: bool) -> Result:
             "Wall-clock milliseconds of some whole iterations of a chain that runs "
             "alone, and of each of two that run at once, medians over rounds. The throughput is that of both, relative "
             "to one, in the same round; needs two idle cores. The first row is what the machine itself allows: two "
-            "threads that share no memory at all.",
+            "threads that share no memory at all. Pinned is the throughput with each thread held to a core of "
+            "its own: threads that hand Python's lock to each other may be put on the same core for a while.",
         ],
     )
 
 
 def _compare(name: str, jobs: Sequence[Callable[[], Any]], repeats: int) -> dict[str, Any]:
-    """Time of a job alone and of two at once."""
-    alone, together = np.empty(repeats), np.empty(repeats)
+    """Time of a job alone, of two at once, and of two at once on cores of their own."""
+    alone, together, pinned = np.empty((3, repeats))
     with threadpool_limits(limits=1), ThreadPoolExecutor(max_workers=2) as pool:
         for i in range(repeats):
             alone[i] = np.mean([_seconds(pool, [job]) for job in jobs])  # one may have more to do than the other
             together[i] = _seconds(pool, jobs)
+            pinned[i] = _seconds(pool, [_on_core(place, job) for place, job in enumerate(jobs)])
     # Compared within each round: the machine's pace may change from one to the next.
     return {
         "data": name,
         "one_ms": 1000.0 * np.median(alone),
         "two_ms": 1000.0 * np.median(together),
         "throughput": np.median(2.0 * alone / together),
+        "throughput_pinned": np.median(2.0 * alone / pinned),
     }
+
+
+def _on_core(place: int, job: Callable[[], Any]) -> Callable[[], Any]:
+    """The job, held to one of the cores that this process may use; only where the system can do that."""
+    if not hasattr(os, "sched_setaffinity"):
+        return job
+
+    def pinned() -> None:
+        allowed = os.sched_getaffinity(0)  # those of this thread
+        os.sched_setaffinity(0, {sorted(allowed)[place % len(allowed)]})
+        try:
+            job()
+        finally:
+            os.sched_setaffinity(0, allowed)
+
+    return pinned
 
 
 def _seconds(pool: ThreadPoolExecutor, jobs: Sequence[Callable[[], Any]]) -> float:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import subprocess
 import sys
 from pathlib import Path
@@ -76,3 +77,13 @@ def test_every_model_has_a_floor(name, benchmarks):
     from benchmarks.settings import simulate
 
     assert time_floor(simulate(name, seed=1)[0], repeats=1, doubles=True) > 0.0
+
+
+@pytest.mark.skipif(not hasattr(os, "sched_setaffinity"), reason="this system cannot hold a thread to a core")
+def test_a_thread_is_held_to_one_core_and_let_go(benchmarks):
+    from benchmarks.cores import _on_core
+
+    before, during = os.sched_getaffinity(0), []
+    _on_core(1, lambda: during.append(os.sched_getaffinity(0)))()
+    assert len(during[0]) == 1 and during[0] <= before
+    assert os.sched_getaffinity(0) == before

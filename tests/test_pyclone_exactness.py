@@ -29,6 +29,7 @@ from pgfa.models.pyclone_table import OPTIONAL, REQUIRED
 from pgfa.models.pyclone_updates import MOVES, Copies, Exchange, Langevin, move_sample
 from pgfa.priors.indian_buffet import harmonic
 from pgfa.rows import begin_row, draw_feature, flip, flipped, propose_singletons, spawn, start
+from pgfa.samplers import three_and_two
 from pgfa.small_matrices import solve_upper
 
 COLUMNS = [*REQUIRED, *OPTIONAL]
@@ -257,6 +258,72 @@ def test_buffet_with_moves_of_whole_populations_alone(birth_every, monkeypatch):
 @pytest.mark.parametrize(("singletons", "column_moves"), [("informed", 0), ("prior", 0), ("informed", 4)])
 def test_buffet_with_two_mutations_at_length(singletons, column_moves, power):
     assert buffet_p_value(power, 12_000, singletons=singletons, column_moves=column_moves) > SIGNIFICANCE
+
+
+def regrouping_p_value(density, power, monkeypatch, num_replicates=5000, num_moves=10):
+    """Nothing but regroupings, which leave V as it is, against the posterior of Z given V."""
+    monkeypatch.setattr(three_and_two, "_ELSEWHERE", 0.3)
+    prior, table = pgfa.BetaBernoulli(3, a=1.5), small_table()
+    model = pgfa.PyClone(table[table["mutation_id"] != "m3"], density)
+    rng = np.random.default_rng(6)
+    parameters = {"V": rng.gamma(2.0, size=(3, 2))} | ({"precision": 20.0} if density == "beta-binomial" else {})
+    target = enumerate_posterior(model, prior, parameters, 1.3, 3, power=power)
+    matrices = np.ascontiguousarray(all_matrices(3, 3), dtype=np.uint8)
+    index = {Z.tobytes(): i for i, Z in enumerate(matrices)}
+    counts = np.zeros(target.size, dtype=np.int64)
+    num_accepted = 0
+    for code in rng.choice(target.size, size=num_replicates, p=target):
+        Z = matrices[code].copy()
+        for _ in range(num_moves):
+            Z, V, accepted = pyclone_columns.regroup(
+                lambda Z, V: model.rows(Z, parameters | {"V": V}), Z, parameters["V"], prior, 1.3, rng, power
+            )
+            assert V is parameters["V"]
+            num_accepted += accepted
+        counts[index[Z.tobytes()]] += 1
+    assert num_accepted > 0.03 * num_replicates
+    return chi_square_p_value(counts, target)
+
+
+@pytest.mark.parametrize(("density", "power"), DENSITIES_AND_POWERS)
+def test_regroupings_leave_the_enumerated_posterior(density, power, monkeypatch):
+    assert regrouping_p_value(density, power, monkeypatch) > SIGNIFICANCE
+
+
+@pytest.mark.parametrize("name", ["propose_two", "propose_three"])
+def test_regroupings_whose_choice_is_not_paid_for_are_found_out(name, monkeypatch):
+    honest = getattr(pyclone_columns, name)
+
+    def careless(*arguments):
+        proposal = honest(*arguments)
+        return proposal and proposal._replace(log_ratio=0.0)
+
+    monkeypatch.setattr(pyclone_columns, name, careless)
+    assert regrouping_p_value("beta-binomial", 0.3, monkeypatch) < 1e-6
+
+
+def test_two_populations_told_as_three_are_put_together(monkeypatch):
+    """One that has what both have in common, and as many cells as both together: only all three find the way back."""
+    rng = np.random.default_rng(2)
+    num_rows, num_samples = 150, 10
+    Z = np.zeros((num_rows, 4), dtype=np.uint8)
+    Z[:, :2] = rng.random((num_rows, 2)) < 0.8
+    V = rng.uniform(0.5, 1.5, size=(4, num_samples))
+    V[2:] += 1.5
+    prior = pgfa.BetaBernoulli(4)
+    other = pgfa.simulate("pyclone", prior, rng=rng, num_rows=num_rows, num_samples=num_samples).model
+    model = other.with_data(other.sample_data(Z, {"V": V}, rng))
+    common = Z[:, 0] & Z[:, 1]
+    three = np.stack([Z[:, 0] ^ common, Z[:, 1] ^ common, common, Z[:, 3]], axis=1)
+    start = pgfa.State(three, 1.0, {"V": np.stack([V[0], V[1], V[0] + V[1], V[2] + V[3] - V[0] - V[1]])})
+    scores = {}
+    for every in (np.inf, 3):
+        monkeypatch.setattr(pyclone_columns, "REGROUPING_EVERY", every)
+        chain = pgfa.Chain(model, prior, seed=1, state=start)
+        chain.step(60)
+        scores[every] = pgfa.metrics.b_cubed(Z, chain.state.Z).f
+    assert scores[np.inf] < 0.9
+    assert scores[3] > 0.95
 
 
 @pytest.mark.parametrize(

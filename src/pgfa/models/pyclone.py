@@ -17,8 +17,8 @@ from pgfa.models import pyclone_singletons  # noqa: F401  (teaches the rows how 
 from pgfa.models.base import Model, Parameters
 from pgfa.models.pyclone_columns import move_whole_columns
 from pgfa.models.pyclone_genotypes import log_constant, make_layouts, put_reads
-from pgfa.models.pyclone_likelihood import NUM_LANE_SCRATCH, Density
-from pgfa.models.pyclone_rows import CloneRows, clone_rows, normalise
+from pgfa.models.pyclone_likelihood import Density
+from pgfa.models.pyclone_rows import CloneRows, clone_rows, normalise, varying_log_likelihood
 from pgfa.models.pyclone_shares import SMALLEST
 from pgfa.models.pyclone_simulation import draw_alt_counts, simulate_counts
 from pgfa.models.pyclone_summary import PopulationSummary, merge_same_columns, summarise
@@ -32,7 +32,6 @@ from pgfa.models.pyclone_updates import (
     move_prevalences,
     redraw,
     reference_information,
-    total_log_likelihood,
 )
 from pgfa.priors.base import Prior
 from pgfa.simulation import Simulation, simulator
@@ -199,12 +198,7 @@ class PyClone(Model):
         return self._log_constant + self._varying_log_likelihood(Z, parameters["V"], self._density_of(parameters))
 
     def _varying_log_likelihood(self, Z: NDArray[np.uint8], V: NDArray[np.float64], density: Density) -> float:
-        F = np.empty_like(V)
-        normalise(V, F)
-        layout = self._layouts.by_sample
-        widest = max(int(np.diff(layout.sample_start).max()), 1)
-        scratch = np.empty((NUM_LANE_SCRATCH, widest))
-        return float(total_log_likelihood(layout, density, Z, F, scratch, np.empty(widest)))
+        return varying_log_likelihood(self._layouts, density, Z, V)
 
     def rows(self, Z: NDArray[np.uint8], parameters: Parameters) -> CloneRows:
         informed = self.singletons == "informed"
@@ -217,7 +211,7 @@ class PyClone(Model):
         if self.density == "beta-binomial":
             sizes["precision"] = StepSize(0.1)
         # Whole columns move without a step size, but how often they do is worth counting.
-        return sizes | {name: StepSize() for name in ("split", "birth")}
+        return sizes | {name: StepSize() for name in ("split", "birth", "regrouping")}
 
     def move_columns(
         self,
@@ -228,7 +222,7 @@ class PyClone(Model):
         power: float = 1.0,
         step_sizes: dict[str, StepSize] | None = None,
     ) -> State:
-        """Split or merge populations, and let some be born or die."""
+        """Split, merge and regroup populations, and let some be born or die."""
         density = self._density_of(state.parameters)
 
         def make_rows(Z: NDArray[np.uint8], V: NDArray[np.float64]) -> CloneRows:

@@ -1,4 +1,4 @@
-"""Moves of whole populations: split and merge, birth and death.
+"""Moves of whole populations: split and merge, birth and death, two told as three.
 
 Row updates keep the columns that they are given. Two populations lumped together in one column, one population torn
 into two, or a column that hardly any cell has: no row at a time can mend these, because all owners of a column would
@@ -14,6 +14,10 @@ undoes it.
 
 Where the number of columns is fixed, a split uses an empty column and a merge leaves one behind, whose share is drawn
 given all owners of the other; birth and death become one move that replaces a column.
+
+*Regrouping*, where the number of columns is fixed: two populations with many mutations in common are easily told as
+three, of which one has what they have in common, and as many cells as both together. Then `propose_two` finds them, and
+all shares stay as they are: the third population is left with its cells and without mutations.
 """
 
 from __future__ import annotations
@@ -28,7 +32,7 @@ from scipy.special import gammaln
 from pgfa._compile import compiled
 from pgfa.adaptation import StepSize
 from pgfa.models.pyclone_likelihood import NUM_SCRATCH, add_entries
-from pgfa.models.pyclone_rows import CloneRows
+from pgfa.models.pyclone_rows import CloneRows, varying_log_likelihood
 from pgfa.models.pyclone_shares import (
     EVERYONE,
     SMALLEST,
@@ -44,6 +48,7 @@ from pgfa.models.pyclone_shares import (
 )
 from pgfa.priors.base import Prior
 from pgfa.priors.indian_buffet import harmonic
+from pgfa.samplers.three_and_two import propose_three, propose_two
 from pgfa.state import State
 
 #: What an owner of the population that is split decides for: the old part, the new part, or both.
@@ -224,6 +229,8 @@ MakeRows = Callable[[NDArray[np.uint8], NDArray[np.float64]], CloneRows]
 
 #: One in this many moves is a birth or death, which looks at all rows; a split looks at the owners of one column.
 BIRTH_EVERY = 5
+#: Of the others, where the number of columns is fixed, one in so many is a regrouping.
+REGROUPING_EVERY = 3
 
 
 def move_whole_columns(
@@ -235,10 +242,15 @@ def move_whole_columns(
     power: float,
     tallies: dict[str, StepSize],
 ) -> State:
-    """Make `count` moves, each a split or merger or now and then a birth or death; tallies of either are kept."""
+    """Make `count` moves, most of them splits and mergers; tallies of each kind are kept."""
     Z, V = state.Z, state.parameters["V"]
     for _ in range(count):
-        name, move = ("birth", be_born_or_die) if rng.random() * BIRTH_EVERY < 1.0 else ("split", split_or_merge)
+        if rng.random() * BIRTH_EVERY < 1.0:
+            name, move = "birth", be_born_or_die
+        elif not prior.grows and rng.random() * REGROUPING_EVERY < 1.0:
+            name, move = "regrouping", regroup
+        else:
+            name, move = "split", split_or_merge
         Z, V, accepted = move(make_rows, Z, V, prior, state.alpha, rng, power)
         if name in tallies:
             tallies[name].record(int(accepted), 1, adapt=False)
@@ -311,6 +323,29 @@ def split_or_merge(
         return stay
     new_Z, new_V = (split_Z, split_V) if forward else (merged_Z, merged_V)
     return Outcome(np.ascontiguousarray(new_Z), np.maximum(new_V, SMALLEST), True)
+
+
+def regroup(
+    make_rows: MakeRows,
+    Z: NDArray[np.uint8],
+    V: NDArray[np.float64],
+    prior: Prior,
+    alpha: float,
+    rng: np.random.Generator,
+    power: float,
+) -> Outcome:
+    """Toss a coin, then propose to tell three populations as two or two as three, with all shares as they are."""
+    log_mass = prior.log_column_mass(Z.shape[0], alpha)
+    propose = propose_two if rng.random() < 0.5 else propose_three
+    proposal = propose(Z, log_mass, prior.grows, False, rng)
+    if proposal is None:
+        return Outcome(Z, V, False)
+    rows, columns = make_rows(Z, V), proposal.columns
+    log_lik = [varying_log_likelihood(rows.layouts, rows.density, matrix, V) for matrix in (proposal.Z, Z)]
+    masses = [log_mass[matrix[:, columns].sum(axis=0, dtype=np.int64)].sum() for matrix in (proposal.Z, Z)]
+    log_ratio = proposal.log_ratio + power * (log_lik[0] - log_lik[1]) + masses[0] - masses[1]
+    accepted = bool(np.log(rng.random()) < log_ratio)
+    return Outcome(proposal.Z if accepted else Z, V, accepted)
 
 
 def be_born_or_die(

@@ -246,3 +246,22 @@ def depth_terms(layout, precision, m):  # type: ignore[no-untyped-def]
     for i in range(layout.sample_start[m], layout.sample_start[m + 1]):
         total -= log_rising(precision, layout.reads[ALT, i] + layout.reads[REF, i])
     return total
+
+
+@compiled(allocates=False)
+def total_log_likelihood(layout, density, Z, F, scratch, phi):  # type: ignore[no-untyped-def]
+    """Log likelihood of all samples, with the terms of precision and depth."""
+    num_features, num_samples = F.shape
+    total = 0.0
+    for m in range(num_samples):
+        begin = layout.sample_start[m]
+        for i in range(layout.sample_start[m + 1] - begin):
+            n = layout.row[begin + i]
+            phi[i] = 0.0
+            for k in range(num_features):
+                if Z[n, k] == 1:
+                    phi[i] += F[k, m]
+        total += sample_log_likelihood(layout, density, m, phi, scratch)
+        if density.is_beta:
+            total += depth_terms(layout, density.precision, m)
+    return total

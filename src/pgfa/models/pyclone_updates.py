@@ -33,7 +33,6 @@ from pgfa.models.pyclone_likelihood import (
     SCORE,
     TOTAL,
     Density,
-    depth_terms,
     sample_log_likelihood,
     sample_slopes,
 )
@@ -629,25 +628,6 @@ def redraw(target, point, Z, V, rng):  # type: ignore[no-untyped-def]
         for k in range(num_features):
             g = target.group[k]
             V[k, m] = max(V[k, m] / sums[g] * point.v[g] * scale, SMALLEST)
-
-
-@compiled(allocates=False)
-def total_log_likelihood(layout, density, Z, F, scratch, phi):  # type: ignore[no-untyped-def]
-    """Log likelihood of all samples, with the terms of precision and depth."""
-    num_features, num_samples = F.shape
-    total = 0.0
-    for m in range(num_samples):
-        begin = layout.sample_start[m]
-        for i in range(layout.sample_start[m + 1] - begin):
-            n = layout.row[begin + i]
-            phi[i] = 0.0
-            for k in range(num_features):
-                if Z[n, k] == 1:
-                    phi[i] += F[k, m]
-        total += sample_log_likelihood(layout, density, m, phi, scratch)
-        if density.is_beta:
-            total += depth_terms(layout, density.precision, m)
-    return total
 
 
 @compiled
