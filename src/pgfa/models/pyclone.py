@@ -75,7 +75,8 @@ class PyClone(Model):
         How populations with a single mutation are proposed under the Indian buffet process: ``"informed"`` by all
         counts, or from the ``"prior"``, which is hardly ever accepted after warm-up and kept for comparison.
     column_moves
-        How many moves of whole populations follow each sweep over the mutations: split, merge, birth, death.
+        How many moves of whole populations follow each sweep over the mutations: split, merge, birth, death and, where
+        the number of features is fixed, regrouping of two that are told as three.
 
     Examples
     --------
