@@ -213,7 +213,9 @@ def buffet_p_value(make_model, sampler, update=("features", "parameters"), num_r
     return min(chi_square_p_value(counts[:-1], prob), stats.ks_2samp(*np.transpose(misfit)).pvalue)
 
 
-@pytest.mark.parametrize("sampler", SAMPLERS, ids=repr)
+@pytest.mark.parametrize(
+    "sampler", [SAMPLERS[0], *(pytest.param(s, marks=pytest.mark.slow) for s in SAMPLERS[1:-1]), SAMPLERS[-1]], ids=repr
+)
 def test_buffet_against_the_enumerated_posterior(sampler):
     assert buffet_p_value(pgfa.LinearGaussian, sampler) > SIGNIFICANCE
 
@@ -298,7 +300,8 @@ def test_singletons_drawn_from_the_prior_are_noticed():
     assert lowest(p_values) < 1e-10, p_values
 
 
-@pytest.mark.parametrize("kind", [NotDrawnAgain, pytest.param(NotFlattened, marks=pytest.mark.slow)])
+@pytest.mark.slow
+@pytest.mark.parametrize("kind", [NotDrawnAgain, NotFlattened])
 def test_careless_integration_of_singletons_is_noticed(kind):
     p_value = buffet_p_value(partial(Careless, kind=kind), pgfa.DiscreteParticleFilter(3), ("features",), 16_000)
     assert p_value < 1e-10

@@ -41,8 +41,13 @@ DENSITIES_AND_POWERS = [
     pytest.param("beta-binomial", 1.0, marks=pytest.mark.slow),
 ]
 SAMPLERS = [pgfa.Gibbs(), pgfa.ParticleGibbs(3), pgfa.DiscreteParticleFilter(3), pgfa.RowGibbs()]
-#: Every day without row Gibbs, which asks nothing of a row view that Gibbs does not ask and takes long to compile.
-EVERYDAY_SAMPLERS = [*SAMPLERS[:3], pytest.param(SAMPLERS[3], marks=pytest.mark.slow)]
+#: Every day two that between them ask of a row view all that there is to ask; Geweke's test has all of them.
+EVERYDAY_SAMPLERS = [
+    sampler
+    if isinstance(sampler, (pgfa.Gibbs, pgfa.DiscreteParticleFilter))
+    else pytest.param(sampler, marks=pytest.mark.slow)
+    for sampler in SAMPLERS
+]
 PRIORS = {
     "finite": pgfa.BetaBernoulli(3, alpha_shape=2.0),
     "buffet": pgfa.IndianBuffet(alpha_shape=2.0, alpha_rate=2.0),
@@ -241,13 +246,13 @@ def buffet_p_value(power, num_replicates, *, singletons="informed", column_moves
     return chi_square_p_value(counts, prob)
 
 
-@pytest.mark.parametrize(("column_moves", "power"), [(0, 1.0), (4, 0.35)])
+@pytest.mark.parametrize(("column_moves", "power"), [pytest.param(0, 1.0, marks=pytest.mark.slow), (4, 0.35)])
 def test_buffet_with_two_mutations(column_moves, power):
     assert buffet_p_value(power, 2500, column_moves=column_moves) > SIGNIFICANCE
 
 
 #: One in so many moves is a birth or death: only these, or only splits and mergers.
-@pytest.mark.parametrize("birth_every", [1.0, np.inf])
+@pytest.mark.parametrize("birth_every", [1.0, pytest.param(np.inf, marks=pytest.mark.slow)])
 def test_buffet_with_moves_of_whole_populations_alone(birth_every, monkeypatch):
     monkeypatch.setattr(pyclone_columns, "BIRTH_EVERY", birth_every)
     assert buffet_p_value(1.0, 2500, column_moves=12, sweeps=False) > SIGNIFICANCE

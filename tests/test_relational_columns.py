@@ -258,7 +258,7 @@ def with_one_sided_chance(monkeypatch):
     [
         pytest.param(without_density, marks=pytest.mark.slow),
         pytest.param(without_prior_of_columns, marks=pytest.mark.slow),
-        with_one_sided_chance,
+        pytest.param(with_one_sided_chance, marks=pytest.mark.slow),
     ],
 )
 def test_slips_are_noticed(slip, monkeypatch):

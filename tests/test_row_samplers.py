@@ -136,7 +136,9 @@ def test_non_singletons_of_the_buffet(sampler):
     assert p_value(sampler, num_rows=3, num_columns=3, prior_name="buffet") > SIGNIFICANCE
 
 
-@pytest.mark.parametrize("sampler", SAMPLERS + RIVALS, ids=repr)
+@pytest.mark.parametrize(
+    "sampler", [*SAMPLERS, *(pytest.param(rival, marks=pytest.mark.slow) for rival in RIVALS)], ids=repr
+)
 def test_samplers_forget_their_start(sampler):
     num_columns = 3
     matrices = all_matrices(2, num_columns)
