@@ -21,9 +21,10 @@ SUITE := --doctest-modules src tests
 help: ## show this list
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## /  make \1\t/' | expand -t 22
 
+# Most modules of the libraries are never imported: without compiling all of them setting up takes half of the time.
 $(STAMP): pyproject.toml
 	$(PYTHON) -m venv --clear $(VENV)
-	$(BIN)/python -m pip install --quiet --editable '.[dev]'
+	$(BIN)/python -m pip install --quiet --no-compile --editable '.[dev]'
 	touch $@
 
 run: $(STAMP) ## fit real data sets and write pictures and tables to out/demo
