@@ -6,7 +6,7 @@ That a kernel moves at all is checked by starting every replicate from the same 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from itertools import product
 from typing import Any
 
@@ -14,6 +14,7 @@ import numpy as np
 import pytest
 from scipy.special import gammaln
 
+import pgfa
 from pgfa.checking.exactness import (
     SIGNIFICANCE,
     all_matrices,
@@ -30,6 +31,7 @@ __all__ = [
     "chi_square_p_value",
     "count_ends",
     "enumerate_posterior",
+    "everyday",
     "half",
     "joint_p_values",
     "left_ordered",
@@ -61,6 +63,15 @@ def _one_in(number: int, factors: tuple[Mapping[str, Any], ...]) -> list[Any]:
         )
         for chosen in product(*(enumerate(factor) for factor in factors))
     ]
+
+
+def everyday(samplers: Sequence[Any]) -> list[Any]:
+    """Samplers for `parametrize`: every day those that between them ask of a row view all that there is to ask.
+
+    The others are for the slow suite. They take long to compile, and Geweke's test has all of them every day.
+    """
+    asking = (pgfa.Gibbs, pgfa.DiscreteParticleFilter)
+    return [s if isinstance(s, asking) else pytest.param(s, marks=pytest.mark.slow) for s in samplers]
 
 
 def left_ordered(Z: np.ndarray) -> tuple[tuple[int, ...], ...]:

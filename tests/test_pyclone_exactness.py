@@ -15,6 +15,7 @@ from exactness import (
     chi_square_p_value,
     count_ends,
     enumerate_posterior,
+    everyday,
     joint_p_values,
 )
 from scipy import stats
@@ -41,13 +42,6 @@ DENSITIES_AND_POWERS = [
     pytest.param("beta-binomial", 1.0, marks=pytest.mark.slow),
 ]
 SAMPLERS = [pgfa.Gibbs(), pgfa.ParticleGibbs(3), pgfa.DiscreteParticleFilter(3), pgfa.RowGibbs()]
-#: Every day two that between them ask of a row view all that there is to ask; Geweke's test has all of them.
-EVERYDAY_SAMPLERS = [
-    sampler
-    if isinstance(sampler, (pgfa.Gibbs, pgfa.DiscreteParticleFilter))
-    else pytest.param(sampler, marks=pytest.mark.slow)
-    for sampler in SAMPLERS
-]
 PRIORS = {
     "finite": pgfa.BetaBernoulli(3, alpha_shape=2.0),
     "buffet": pgfa.IndianBuffet(alpha_shape=2.0, alpha_rate=2.0),
@@ -80,7 +74,7 @@ def template(**options):
 
 
 @pytest.mark.parametrize(("density", "power"), DENSITIES_AND_POWERS)
-@pytest.mark.parametrize("sampler", EVERYDAY_SAMPLERS, ids=repr)
+@pytest.mark.parametrize("sampler", everyday(SAMPLERS), ids=repr)
 @pytest.mark.parametrize("name", PRIORS)
 def test_rows_leave_the_enumerated_posterior(name, sampler, density, power):
     prior = pgfa.BetaBernoulli(3) if name == "finite" else pgfa.IndianBuffet()

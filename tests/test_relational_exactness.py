@@ -14,6 +14,7 @@ from exactness import (
     chi_square_p_value,
     count_ends,
     enumerate_posterior,
+    everyday,
     half,
     joint_p_values,
     left_ordered,
@@ -43,13 +44,6 @@ SAMPLERS = [
 
 def at_length(value):
     return pytest.param(value, marks=pytest.mark.slow)
-
-
-#: Every day those that between them ask of a row view all that there is to ask; Geweke's test has all samplers.
-EVERYDAY_SAMPLERS = [
-    sampler if isinstance(sampler, (pgfa.Gibbs, pgfa.DiscreteParticleFilter)) else at_length(sampler)
-    for sampler in SAMPLERS
-]
 
 
 @implements(rebuild, LinkRows)
@@ -104,7 +98,7 @@ def p_value(sampler, kind, *, size=1.0, prior=None, power=1.0, model=None, num_r
 
 
 @pytest.mark.parametrize("num_replicates", [12_000, at_length(100_000)])
-@pytest.mark.parametrize("sampler", EVERYDAY_SAMPLERS, ids=repr)
+@pytest.mark.parametrize("sampler", everyday(SAMPLERS), ids=repr)
 @pytest.mark.parametrize("kind", KINDS)
 def test_rows(kind, sampler, num_replicates):
     assert p_value(sampler, kind, num_replicates=num_replicates) > SIGNIFICANCE
@@ -116,7 +110,7 @@ def grouping(monkeypatch):
     monkeypatch.setattr(relational_rows, "NODES_PER_GROUP", 0.0)
 
 
-@pytest.mark.parametrize("sampler", EVERYDAY_SAMPLERS, ids=repr)
+@pytest.mark.parametrize("sampler", everyday(SAMPLERS), ids=repr)
 @pytest.mark.parametrize("kind", ["directed with holes and bias", "symmetric with holes"])
 def test_rows_with_shared_evaluations(kind, sampler, grouping):
     model, parameters = problem(kind)
@@ -124,31 +118,31 @@ def test_rows_with_shared_evaluations(kind, sampler, grouping):
     assert p_value(sampler, kind) > SIGNIFICANCE
 
 
-@pytest.mark.parametrize("sampler", EVERYDAY_SAMPLERS, ids=repr)
+@pytest.mark.parametrize("sampler", everyday(SAMPLERS), ids=repr)
 @pytest.mark.parametrize("size", [-60.0, 60.0, -500.0, 500.0])
 def test_rows_with_enormous_weights(size, sampler):
     assert p_value(sampler, "directed with holes", size=size) > SIGNIFICANCE
 
 
-@pytest.mark.parametrize("sampler", EVERYDAY_SAMPLERS, ids=repr)
+@pytest.mark.parametrize("sampler", everyday(SAMPLERS), ids=repr)
 @pytest.mark.parametrize("size", [60.0, -500.0])
 def test_rows_with_enormous_weights_and_shared_evaluations(size, sampler, grouping):
     assert p_value(sampler, "symmetric with holes", size=size) > SIGNIFICANCE
 
 
-@pytest.mark.parametrize("sampler", EVERYDAY_SAMPLERS, ids=repr)
+@pytest.mark.parametrize("sampler", everyday(SAMPLERS), ids=repr)
 @pytest.mark.parametrize("kind", ["directed with holes", "symmetric"])
 def test_likelihood_power(kind, sampler):
     assert p_value(sampler, kind, power=0.3) > SIGNIFICANCE
 
 
-@pytest.mark.parametrize("sampler", EVERYDAY_SAMPLERS, ids=repr)
+@pytest.mark.parametrize("sampler", everyday(SAMPLERS), ids=repr)
 @pytest.mark.parametrize("kind", ["directed with holes", "symmetric without diagonal"])
 def test_non_singletons_of_the_buffet(kind, sampler):
     assert p_value(sampler, kind, prior=pgfa.IndianBuffet()) > SIGNIFICANCE
 
 
-@pytest.mark.parametrize("sampler", EVERYDAY_SAMPLERS, ids=repr)
+@pytest.mark.parametrize("sampler", everyday(SAMPLERS), ids=repr)
 def test_rows_forget_their_start(sampler):
     full = int(np.flatnonzero(all_matrices(3, 3).all(axis=(1, 2)))[0])
     num_sweeps = 200 if isinstance(sampler, pgfa.Gibbs) else 40

@@ -17,8 +17,8 @@ from pgfa.models import pyclone_singletons  # noqa: F401  (teaches the rows how 
 from pgfa.models.base import Model, Parameters
 from pgfa.models.pyclone_columns import move_whole_columns
 from pgfa.models.pyclone_genotypes import log_constant, make_layouts, put_reads
-from pgfa.models.pyclone_likelihood import Density
-from pgfa.models.pyclone_rows import CloneRows, clone_rows, normalise, varying_log_likelihood
+from pgfa.models.pyclone_likelihood import Density, varying_log_likelihood
+from pgfa.models.pyclone_rows import CloneRows, clone_rows, normalise
 from pgfa.models.pyclone_shares import SMALLEST
 from pgfa.models.pyclone_simulation import draw_alt_counts, simulate_counts
 from pgfa.models.pyclone_summary import PopulationSummary, merge_same_columns, summarise
@@ -199,7 +199,9 @@ class PyClone(Model):
         return self._log_constant + self._varying_log_likelihood(Z, parameters["V"], self._density_of(parameters))
 
     def _varying_log_likelihood(self, Z: NDArray[np.uint8], V: NDArray[np.float64], density: Density) -> float:
-        return varying_log_likelihood(self._layouts, density, Z, V)
+        F = np.empty_like(V)
+        normalise(V, F)
+        return varying_log_likelihood(self._layouts.by_sample, density, Z, F)
 
     def rows(self, Z: NDArray[np.uint8], parameters: Parameters) -> CloneRows:
         informed = self.singletons == "informed"

@@ -31,8 +31,8 @@ from scipy.special import gammaln
 
 from pgfa._compile import compiled
 from pgfa.adaptation import StepSize
-from pgfa.models.pyclone_likelihood import NUM_SCRATCH, add_entries
-from pgfa.models.pyclone_rows import CloneRows, varying_log_likelihood
+from pgfa.models.pyclone_likelihood import NUM_SCRATCH, add_entries, varying_log_likelihood
+from pgfa.models.pyclone_rows import CloneRows
 from pgfa.models.pyclone_shares import (
     EVERYONE,
     SMALLEST,
@@ -340,10 +340,11 @@ def regroup(
     proposal = propose(Z, log_mass, prior.grows, False, rng)
     if proposal is None:
         return Outcome(Z, V, False)
-    rows, columns = make_rows(Z, V), proposal.columns
-    log_lik = [varying_log_likelihood(rows.layouts, rows.density, matrix, V) for matrix in (proposal.Z, Z)]
-    masses = [log_mass[matrix[:, columns].sum(axis=0, dtype=np.int64)].sum() for matrix in (proposal.Z, Z)]
-    log_ratio = proposal.log_ratio + power * (log_lik[0] - log_lik[1]) + masses[0] - masses[1]
+    rows = make_rows(Z, V)
+    new, old = (
+        varying_log_likelihood(rows.layouts.by_sample, rows.density, matrix, rows.F) for matrix in (proposal.Z, Z)
+    )
+    log_ratio = proposal.log_ratio + proposal.prior_gain(Z, log_mass) + power * (new - old)
     accepted = bool(np.log(rng.random()) < log_ratio)
     return Outcome(proposal.Z if accepted else Z, V, accepted)
 

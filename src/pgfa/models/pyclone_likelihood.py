@@ -11,6 +11,9 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
+import numpy as np
+from numpy.typing import NDArray
+
 from pgfa._compile import compiled
 from pgfa.models.pyclone_genotypes import (
     ALT,
@@ -24,6 +27,7 @@ from pgfa.models.pyclone_genotypes import (
     Q1,
     REF,
     SLOPE,
+    SampleLayout,
 )
 from pgfa.vector_math import exp, log, log_rising, log_rising_slope
 
@@ -249,7 +253,7 @@ def depth_terms(layout, precision, m):  # type: ignore[no-untyped-def]
 
 
 @compiled(allocates=False)
-def total_log_likelihood(layout, density, Z, F, scratch, phi):  # type: ignore[no-untyped-def]
+def _total_log_likelihood(layout, density, Z, F, scratch, phi):  # type: ignore[no-untyped-def]
     """Log likelihood of all samples, with the terms of precision and depth."""
     num_features, num_samples = F.shape
     total = 0.0
@@ -265,3 +269,12 @@ def total_log_likelihood(layout, density, Z, F, scratch, phi):  # type: ignore[n
         if density.is_beta:
             total += depth_terms(layout, density.precision, m)
     return total
+
+
+def varying_log_likelihood(
+    layout: SampleLayout, density: Density, Z: NDArray[np.uint8], F: NDArray[np.float64]
+) -> float:
+    """Log likelihood of all reads but for what depends on neither Z nor any parameter."""
+    widest = max(int(np.diff(layout.sample_start).max()), 1)
+    scratch = np.empty((NUM_LANE_SCRATCH, widest))
+    return float(_total_log_likelihood(layout, density, Z, F, scratch, np.empty(widest)))

@@ -9,13 +9,7 @@ from numpy.typing import NDArray
 
 from pgfa._compile import compiled, implements
 from pgfa.models.pyclone_genotypes import Layouts
-from pgfa.models.pyclone_likelihood import (
-    NUM_LANE_SCRATCH,
-    NUM_SCRATCH,
-    Density,
-    add_entries,
-    total_log_likelihood,
-)
+from pgfa.models.pyclone_likelihood import NUM_SCRATCH, Density, add_entries
 from pgfa.rows import begin_row, flip, flipped, spawn, start
 
 
@@ -62,16 +56,6 @@ def normalise(V, F):  # type: ignore[no-untyped-def]
         scale = 1.0 / total if total > 0.0 else 0.0
         for k in range(num_features):
             F[k, m] = V[k, m] * scale
-
-
-def varying_log_likelihood(layouts: Layouts, density: Density, Z: NDArray[np.uint8], V: NDArray[np.float64]) -> float:
-    """Log likelihood of all reads but for what depends on neither Z nor any parameter."""
-    F = np.empty_like(V)
-    normalise(V, F)
-    layout = layouts.by_sample
-    widest = max(int(np.diff(layout.sample_start).max()), 1)
-    scratch = np.empty((NUM_LANE_SCRATCH, widest))
-    return float(total_log_likelihood(layout, density, Z, F, scratch, np.empty(widest)))
 
 
 @implements(begin_row, CloneRows, allocates=False)

@@ -318,9 +318,7 @@ def exchange_columns(
         solve_upper(new_factor, noise, noise)
         new_weights = new_mode + noise
 
-        log_ratio = proposal.log_ratio + np.log(chance_back / chance)
-        for k in columns:
-            log_ratio += log_column_mass[new_Z[:, k].sum(dtype=np.int64)] - log_column_mass[Z[:, k].sum(dtype=np.int64)]
+        log_ratio = proposal.log_ratio + np.log(chance_back / chance) + proposal.prior_gain(Z, log_column_mass)
         log_ratio += _log_density(after, new_weights, tau, power) - _log_density(before, old_weights, tau, power)
         log_ratio += _log_normal(old_weights, old_mode, old_factor) - _log_normal(new_weights, new_mode, new_factor)
         if np.log(rng.random()) < log_ratio:

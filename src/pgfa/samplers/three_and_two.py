@@ -46,6 +46,11 @@ class Proposal(NamedTuple):
     columns: list[int]
     log_ratio: float
 
+    def prior_gain(self, old_Z: NDArray[np.uint8], log_mass: NDArray[np.float64]) -> float:
+        """What the columns gain in log prior mass; `old_Z` has as many of them."""
+        new, old = (matrix[:, self.columns].sum(axis=0, dtype=np.int64) for matrix in (self.Z, old_Z))
+        return float(np.sum(log_mass[new] - log_mass[old]))
+
 
 def propose_two(
     Z: NDArray[np.uint8], log_mass: NDArray[np.float64], grows: bool, through: bool, rng: np.random.Generator
@@ -215,7 +220,7 @@ class ThreeAndTwo:
             gram, moments = _regress(view, state.Z, group, layouts)
             log_evidence = [_weigh(view, gram[i], moments[i]) for i in range(2)]
             log_ratio = proposal.log_ratio + log_evidence[1] - log_evidence[0]
-            log_ratio += (log_mass[layouts[1].sum(axis=0)] - log_mass[layouts[0].sum(axis=0)]).sum()
+            log_ratio += proposal.prior_gain(state.Z, log_mass)
             if np.log(rng.random()) < log_ratio:
                 state.Z[:, group] = layouts[1]
                 noise = rng.standard_normal(moments[1].shape)
