@@ -12,7 +12,7 @@ from benchmarks.growth import time_features
 from benchmarks.settings import SETTINGS, simulate
 from benchmarks.suites import Result, median_milliseconds, suite
 from pgfa._compile import compiled
-from pgfa.rows import begin_row, flipped, spawn, start
+from pgfa.rows import begin_row, flipped, follow, spawn, start
 
 NUM_PARTICLES = 20
 #: A sweep may take this many times its bare arithmetic.
@@ -24,13 +24,14 @@ SAMPLERS: dict[str, Any] = {
 
 
 @compiled
-def bare_sweep(rows, Z, block, next_block, parents, flips, log_lik, out, doubles):  # type: ignore[no-untyped-def]
+def bare_sweep(rows, Z, columns, block, next_block, parents, flips, log_lik, out, doubles):  # type: ignore[no-untyped-def]
     """Evaluate and write as many particles as a filter does, column by column: one, then all, or one, two, four, ..."""
     num_rows, num_columns = Z.shape
     most = parents.size
     total = 0.0
     for n in range(num_rows):
         begin_row(rows, n)
+        follow(rows, n, columns, num_columns)
         log_lik[0] = start(rows, n, Z[n], block)
         count = 1
         here, there = block, next_block
@@ -58,9 +59,10 @@ def time_floor(truth: pgfa.Simulation, repeats: int, doubles: bool) -> float:
         for array in block if isinstance(block, tuple) else (block,):
             array[...] = 0  # what is read before it is written must not be denormal
     log_lik, out = np.zeros(NUM_PARTICLES), np.zeros(NUM_PARTICLES)
+    columns = np.arange(Z.shape[1])
 
     def work() -> None:
-        bare_sweep(rows, Z, *blocks, parents, flips, log_lik, out, doubles)
+        bare_sweep(rows, Z, columns, *blocks, parents, flips, log_lik, out, doubles)
 
     work()
     return median_milliseconds(work, repeats)

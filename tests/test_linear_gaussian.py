@@ -104,6 +104,50 @@ def test_row_views_agree_with_the_likelihood(through, intercept, monkeypatch):
             assert base[3] - origin == pytest.approx(change(z_both), abs=1e-9)
 
 
+@pytest.mark.parametrize("through", ["products", "residuals"])
+@pytest.mark.parametrize("num_columns", [6, 4])
+def test_particles_of_a_filter_keep_what_later_columns_need(through, num_columns, monkeypatch):
+    """Columns decided in a given order, some of them held, give the differences of the model's own log likelihood."""
+    import numba
+
+    from pgfa.models import linear_gaussian
+    from pgfa.rows import begin_row, flipped, follow, spawn, start
+
+    if through == "residuals":
+        monkeypatch.setattr(linear_gaussian, "_FEATURES_PER_DIMENSION", 0)
+    rng = np.random.default_rng(3)
+    X = rng.normal(size=(5, 4))
+    X[1, 2] = np.nan
+    model = pgfa.LinearGaussian(X)
+    Z = rng.integers(0, 2, size=(5, 6)).astype(np.uint8)
+    parameters = {"V": rng.normal(size=(6, 4)), "tau_v": 1.0, "tau_x": 2.0}
+    rows = model.rows(Z, parameters)
+
+    @numba.njit
+    def decide(rows, n, z, columns, flips, block, next_block):
+        log_lik, out = np.empty(1), np.empty(1)
+        begin_row(rows, n)
+        follow(rows, n, columns, columns.size)
+        first = log_lik[0] = start(rows, n, z, block)
+        for t in range(columns.size):
+            k = columns[t]
+            sign = 1.0 - 2.0 * z[k]
+            flipped(rows, n, k, sign, block, log_lik, 1, out)
+            log_lik[0] = out[0] if flips[t] == 1 else log_lik[0]
+            spawn(rows, n, k, sign, block, np.zeros(1, np.int64), flips[t : t + 1], 1, next_block)
+            block, next_block = next_block, block
+        return log_lik[0] - first
+
+    for n in range(5):
+        columns = rng.permutation(6)[:num_columns]
+        flips = rng.integers(0, 2, size=num_columns)
+        changed = Z.copy()
+        changed[n, columns] ^= flips.astype(np.uint8)
+        expected = model.log_likelihood(changed, parameters) - model.log_likelihood(Z, parameters)
+        found = decide(rows, n, Z[n], columns, flips, rows.make_block(1), rows.make_block(1))
+        assert found == pytest.approx(expected, abs=1e-9)
+
+
 @pytest.mark.parametrize("intercept", [False, True])
 def test_loadings_are_drawn_from_their_posterior(intercept):
     """Moments of V (and the intercept) against the regression of each column on its observed rows."""

@@ -646,3 +646,16 @@ def test_holes_are_filled_from_the_result(prior):
     filled = MODEL.impute(fit)
     np.testing.assert_allclose(filled[MODEL.missing], mean[MODEL.missing])
     assert np.array_equal(filled[~MODEL.missing], MODEL.X[~MODEL.missing])
+
+
+def test_lines_of_progress_leave_out_what_is_not_known_yet(capsys):
+    from pgfa.inference.progress import Display
+    from pgfa.inference.run import Progress
+
+    first = Progress(iteration=1, log_density=-3.25, num_features=2, iterations_per_second=float("nan"))
+    later = Progress(iteration=5, log_density=-2.0, num_features=3, iterations_per_second=10.0)
+    with Display([first, later], 20, 10, enabled=True):
+        pass
+    lines = capsys.readouterr().err.splitlines()
+    assert lines[0] == "chain 0, warm-up, iteration 1/20, log density -3.2, 2 features"
+    assert lines[1] == "chain 1, warm-up, iteration 5/20, log density -2.0, 3 features, 10.0 it/s, 0:02 left"

@@ -34,6 +34,15 @@ def begin_row(rows: Any, n: int) -> None:
     raise NotImplementedError
 
 
+def follow(rows: Any, n: int, columns: Any, num_columns: int) -> None:
+    """Take note that a filter will decide ``columns[:num_columns]`` of row n in this order, each once, and no others.
+
+    From then on, and until the next `begin_row`, the particles that `spawn` writes need hold no more than what columns
+    still to be decided depend on, and `flip` is not called.
+    """
+    raise NotImplementedError
+
+
 def start(rows: Any, n: int, z: Any, block: Any) -> float:
     """Write the predictor of vector z as particle 0 of the block and return its log likelihood."""
     raise NotImplementedError
@@ -99,6 +108,11 @@ def draw_singletons(rows: Any, n: int, z: Any, singletons: Any, power: float, rn
 
 @implements(end_row, None, allocates=False)
 def _forget_row(rows, n, z):  # type: ignore[no-untyped-def]
+    pass
+
+
+@implements(follow, None, allocates=False)
+def _keep_all_columns(rows, n, columns, num_columns):  # type: ignore[no-untyped-def]
     pass
 
 

@@ -22,7 +22,9 @@ def _duration(seconds: float) -> str:
 
 
 def _columns(chain: int, progress: Progress, total: int, warmup: int) -> list[str]:
-    left = (total - progress.iteration) / progress.iterations_per_second if progress.iterations_per_second else 0.0
+    rate = progress.iterations_per_second
+    has_rate = rate > 0.0  # neither before the first iteration nor right after it
+    left = (total - progress.iteration) / rate if has_rate else float("nan")
     running = "warm-up" if progress.iteration < warmup else "draws"
     phase = running if progress.status == "running" else progress.status
     return [
@@ -31,7 +33,7 @@ def _columns(chain: int, progress: Progress, total: int, warmup: int) -> list[st
         phase,
         f"{progress.log_density:.1f}",
         f"{progress.num_features}",
-        f"{progress.iterations_per_second:.1f}",
+        f"{rate:.1f}" if has_rate else "-",
         _duration(left) if progress.status == "running" else "-",
     ]
 
@@ -87,4 +89,5 @@ class Display:
                     texts = _columns(chain, progress, self._total, self._warmup)
                     words = [texts[0], texts[2], f"iteration {texts[1]}", f"log density {texts[3]}",
                              f"{texts[4]} features", f"{texts[5]} it/s", f"{texts[6]} left"]  # fmt: skip
-                    print(", ".join(words if progress.status == "running" else words[:-1]), file=sys.stderr, flush=True)
+                    known = [word for word in words if not word.startswith("- ")]
+                    print(", ".join(known), file=sys.stderr, flush=True)

@@ -5,7 +5,8 @@ observed entries. Flipping feature k changes it by ``± tau_x v_k . r - tau_x / 
 needed for that:
 
 - `GramRows` carries ``tau_x v_k . r`` for all k. A flip is evaluated by looking one number up, and made by subtracting
-  a row of the Gram matrix ``tau_x V V'``: nothing depends on the number of dimensions.
+  a row of the Gram matrix ``tau_x V V'``: nothing depends on the number of dimensions. Where a filter says in which
+  order it decides the columns, they are put into that order, and each step carries the columns that come after it.
 - `ResidualRows` carries r itself: better where there are many more features than dimensions, and where the data are so
   large beside the noise that products of them would lose the digits that matter.
 """
@@ -24,12 +25,14 @@ from pgfa.rows import (
     draw_singletons,
     flip,
     flipped,
+    follow,
     integrate_singletons,
     propose_singletons,
     propose_singletons_from_prior,
     spawn,
     start,
 )
+from pgfa.vector_math import LANES, subtract_multiple
 
 
 class Table(NamedTuple):
@@ -54,7 +57,11 @@ def make_table(X: NDArray[np.float64]) -> Table:
 
 
 class GramRows(NamedTuple):
-    """Rows seen through products of features: `row_gram` and `projection` are those of the row at hand."""
+    """Rows seen through products of features: `row_gram` and `projection` are those of the row at hand.
+
+    Feature k of a particle stands at ``place[k]`` of the block. Once a filter has said in which order it decides the
+    columns, they stand in that order, as do the products in `ordered_gram`; before that, in their own.
+    """
 
     table: Table
     V: NDArray[np.float64]
@@ -68,9 +75,14 @@ class GramRows(NamedTuple):
     row_gram: NDArray[np.float64]
     projection: NDArray[np.float64]
     is_complete: NDArray[np.bool_]
+    present: NDArray[np.float64]
+    is_ordered: NDArray[np.bool_]
+    place: NDArray[np.int64]
+    feature_at: NDArray[np.int64]
+    ordered_gram: NDArray[np.float64]
 
     def make_block(self, num_particles: int) -> NDArray[np.float64]:
-        return np.empty((num_particles, self.V.shape[0]))
+        return np.zeros((num_particles, self.ordered_gram.shape[1]))
 
 
 class ResidualRows(NamedTuple):
@@ -95,14 +107,20 @@ class ResidualRows(NamedTuple):
 def gram_rows(table: Table, V: Any, intercept: Any, tau_v: float, tau_x: float, collapsed: bool) -> GramRows:
     """The rows of a table for these parameters, seen through products of features."""
     num_features = V.shape[0]
+    width = -(-num_features // LANES) * LANES
     rows = GramRows(
         table, V, intercept, tau_v, tau_x, collapsed,
         V_by_column=np.empty((V.shape[1], num_features)),
         gram=np.empty((num_features, num_features)),
         shift=np.empty(num_features),
-        row_gram=np.empty((num_features, num_features)),
+        row_gram=np.zeros((num_features, width)),
         projection=np.empty(num_features),
         is_complete=np.zeros(1, dtype=np.bool_),
+        present=np.empty(num_features),
+        is_ordered=np.zeros(1, dtype=np.bool_),
+        place=np.arange(num_features),
+        feature_at=np.arange(num_features),
+        ordered_gram=np.zeros((num_features, width)),
     )  # fmt: skip
     _store_all(rows)
     return rows
@@ -159,6 +177,10 @@ def _gram_begin_row(rows, n):  # type: ignore[no-untyped-def]
     num_features, num_dims = rows.V.shape
     first, last = table.row_start[n], table.row_start[n + 1]
     x = table.X[n]
+    if rows.is_ordered[0]:
+        rows.is_ordered[0] = False
+        for k in range(num_features):
+            rows.place[k] = k
     if 2 * (last - first) <= num_dims:
         for k in range(num_features):
             product = 0.0
@@ -198,27 +220,52 @@ def _gram_begin_row(rows, n):  # type: ignore[no-untyped-def]
                     gram[k, j] += scaled * v[j]
 
 
+@implements(follow, GramRows, allocates=False)
+def _gram_follow(rows, n, columns, num_columns):  # type: ignore[no-untyped-def]
+    place, feature_at = rows.place, rows.feature_at
+    num_features = place.size
+    rows.is_ordered[0] = True
+    for k in range(num_features):
+        place[k] = -1
+    for t in range(num_columns):
+        place[columns[t]] = num_features - num_columns + t
+    held = 0
+    for k in range(num_features):
+        if place[k] < 0:  # not to be decided, so that nothing needs it: among those that are decided already
+            place[k] = held
+            held += 1
+        feature_at[place[k]] = k
+    for i in range(held, num_features):
+        products = rows.row_gram[feature_at[i]]
+        for j in range(i + 1, num_features):
+            rows.ordered_gram[i, j] = products[feature_at[j]]
+
+
 @implements(start, GramRows, liberty="arithmetic", allocates=False, inline=True)
 def _gram_start(rows, n, z, block):  # type: ignore[no-untyped-def]
     num_features = z.size
+    present = rows.present
     for j in range(num_features):
-        block[0, j] = rows.projection[j]
+        present[j] = rows.projection[j]
     for k in range(num_features):
         if z[k] == 1:
             for j in range(num_features):
-                block[0, j] -= rows.row_gram[k, j]
+                present[j] -= rows.row_gram[k, j]
     log_lik = 0.0
     for k in range(num_features):
         if z[k] == 1:
-            log_lik += 0.5 * (rows.projection[k] + block[0, k])
+            log_lik += 0.5 * (rows.projection[k] + present[k])
+    for j in range(num_features):
+        block[0, rows.place[j]] = present[j]
     return log_lik
 
 
 @implements(flipped, GramRows, liberty="arithmetic", allocates=False)
 def _gram_flipped(rows, n, k, sign, block, log_lik, count, out):  # type: ignore[no-untyped-def]
     curvature = 0.5 * rows.row_gram[k, k]
+    place = rows.place[k]
     for i in range(count):
-        out[i] = log_lik[i] + sign * block[i, k] - curvature
+        out[i] = log_lik[i] + sign * block[i, place] - curvature
 
 
 @implements(flip, GramRows, liberty="arithmetic", allocates=False)
@@ -227,14 +274,16 @@ def _gram_flip(rows, n, k, sign, block):  # type: ignore[no-untyped-def]
         block[0, j] -= sign * rows.row_gram[k, j]
 
 
-@implements(spawn, GramRows, liberty="arithmetic", allocates=False)
+@implements(spawn, GramRows, allocates=False)
 def _gram_spawn(rows, n, k, sign, block, parents, flips, count, out):  # type: ignore[no-untyped-def]
-    num_features = block.shape[1]
+    place = rows.place[k]
+    first = 0
+    products = rows.row_gram[k]
+    if rows.is_ordered[0]:
+        first = (place + 1) // LANES * LANES
+        products = rows.ordered_gram[place]
     for i in range(count):
-        parent = parents[i]
-        step = sign * flips[i]
-        for j in range(num_features):
-            out[i, j] = block[parent, j] - step * rows.row_gram[k, j]
+        subtract_multiple(out[i], block[parents[i]], sign * flips[i], products, first)
 
 
 # --- through residuals ----------------------------------------------------------------------------------------------

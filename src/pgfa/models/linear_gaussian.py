@@ -20,7 +20,7 @@ from pgfa.small_matrices import factorise, solve_lower, solve_upper
 from pgfa.state import State, iterate_states
 
 #: Beyond this many features per dimension residuals are cheaper to carry than products of features.
-_FEATURES_PER_DIMENSION = 4
+_FEATURES_PER_DIMENSION = 6
 
 #: Beyond this squared size, in units of the noise, products of the data lose digits that matter.
 _LARGEST_SIGNAL = 1e10

@@ -70,8 +70,10 @@ def weigh_split(rows, k, h, anchor, owners, choices, forward, grows, power, rng)
     grows
         Whether a merger removes h, so that k has all that they have together. If not, h keeps a part.
 
-    Returns ------- The log of ``target(split) proposal(merger) / (target(merger) proposal(split))``, up to the mass of
-    Z and the choice of columns and anchor; the logits of h's part after the split, and of its part after the merger.
+    Returns
+    -------
+    The log of ``target(split) proposal(merger) / (target(merger) proposal(split))``, up to the mass of Z and the choice
+    of columns and anchor; the logits of h's part after the split, and of its part after the merger.
     """
     V, Z = rows.V, rows.Z
     num_rows = Z.shape[0]

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from pgfa._compile import compiled
+from pgfa.rows import follow
 from pgfa.samplers.test_paths import fill_test_path, has_pilot
 
 
@@ -33,6 +34,7 @@ def update_row_by_particles(kernel, rows, n, z, log_odds, columns, num_columns, 
     for t in range(num_columns):
         kernel.present[t] = z[columns[t]]
     fill_test_path(kernel.test_path_code, kernel.present, num_columns, rng, kernel.test_path)
+    follow(rows, n, columns, num_columns)
     for pilot in range(1 if has_pilot(kernel.test_path_code) else 0, -1, -1):
         for t in range(num_columns):
             z[columns[t]] = kernel.test_path[t]
