@@ -1,12 +1,15 @@
-"""Dispatch at compile time."""
+"""Dispatch at compile time, and what compiled loops may do."""
 
 from __future__ import annotations
 
+import ast
+from pathlib import Path
 from typing import NamedTuple
 
 import numpy as np
 import pytest
 
+import pgfa
 from pgfa._compile import compiled, implements
 
 
@@ -59,3 +62,53 @@ def call_total(thing):
 )
 def test_the_class_of_the_first_argument_chooses_the_body(thing, expected):
     assert call_total(thing) == expected
+
+
+def adds_up_and_writes(function):
+    """Innermost loops of a function that change a number and an array at once."""
+    for loop in ast.walk(function):
+        if not isinstance(loop, (ast.For, ast.While)):
+            continue
+        inside = [node for statement in loop.body for node in ast.walk(statement)]
+        if any(isinstance(node, (ast.For, ast.While)) for node in inside):
+            continue
+        targets = [target for node in inside if isinstance(node, ast.Assign) for target in node.targets]
+        of_one_turn = {target.id for target in targets if isinstance(target, ast.Name)}
+        changed = [node.target for node in inside if isinstance(node, ast.AugAssign)]
+        sums = [target for target in changed if isinstance(target, ast.Name) and target.id not in of_one_turn]
+        if sums and any(isinstance(target, ast.Subscript) for target in targets + changed):
+            yield loop.lineno
+
+
+def test_loops_that_may_be_reordered_do_not_both_add_up_and_write():
+    """Such loops are vectorised only where arrays are far enough apart, so that sums would depend on addresses."""
+    counts_only = {"_list_owned"}  # whole numbers, which add up to the same in any order
+    found = []
+    for path in sorted(Path(pgfa.__file__).parent.rglob("*.py")):
+        for node in ast.walk(ast.parse(path.read_text())):
+            if not isinstance(node, ast.FunctionDef) or node.name in counts_only:
+                continue
+            if any("'arithmetic'" in ast.unparse(decorator) for decorator in node.decorator_list):
+                found += [f"{path.name}:{line} {node.name}" for line in adds_up_and_writes(node)]
+    assert found == []
+
+
+@pytest.mark.parametrize("count", [4, 6, 10, 13])
+def test_sums_do_not_depend_on_where_arrays_lie(count):
+    """Shares of a few populations, in memory right behind their logarithms and far away from these."""
+    from pgfa.models import pyclone_updates as updates
+
+    rng = np.random.default_rng(count)
+    model = pgfa.simulate("pyclone", pgfa.BetaBernoulli(2), rng=1, num_rows=5, num_samples=1).model
+    density = model._density_of({})
+    target = updates.make_target(model._layouts.by_sample, density, model._information, 1.0, 1.0, 1.0, count)
+    target.z[...] = rng.integers(0, 2, size=target.z.shape)
+    point = updates.make_point(target)
+    buffer = np.empty(100)
+    buffer[:count] = rng.normal(size=count)
+    found = []
+    for start in (count, 60):
+        here = point._replace(u=buffer[:count], v=buffer[start : start + count])
+        updates._predict(target, 0, here)
+        found.append(here.phi.tobytes())
+    assert found[0] == found[1]

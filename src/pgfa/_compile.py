@@ -109,7 +109,9 @@ def compiled(
     ----------
     liberty
         ``"fused"`` allows fused multiply-add; ``"arithmetic"`` also allows sums and products to be reordered, so that
-        loops of plain arithmetic vectorise. Infinities and NaN keep their meaning.
+        loops of plain arithmetic vectorise. Infinities and NaN keep their meaning. A loop that adds up must not write
+        to arrays as well: where these lie close behind those that it reads it would be run number by number, and the
+        last digits of the sum would depend on where in memory the arrays happen to be.
     allocates
         Whether the function makes arrays (views do not count, assignments to slices do). One that does not is spared
         the counting of references, which otherwise costs two atomic operations for each array in its arguments: for

@@ -160,8 +160,9 @@ def _gram_store_feature(rows, k):  # type: ignore[no-untyped-def]
     rows.is_complete[0] = False
     shift = 0.0
     for d in range(num_dims):
-        rows.V_by_column[d, k] = rows.V[k, d]
         shift += rows.V[k, d] * rows.intercept[d]
+    for d in range(num_dims):
+        rows.V_by_column[d, k] = rows.V[k, d]
     rows.shift[k] = rows.tau_x * shift
     for j in range(num_features):
         product = 0.0

@@ -238,6 +238,7 @@ def sample_slopes(layout, density, m, predictor, scratch):  # type: ignore[no-un
                 information[i] = _blend(information[i], ratio, is_better, known)
         for i in range(size):
             log_lik += best[i] + log(total[i])
+        for i in range(size):
             score[i] /= total[i]
             information[i] /= total[i]
     return log_lik

@@ -247,6 +247,7 @@ def _predict(target, m, point):  # type: ignore[no-untyped-def]
     total = 0.0
     for k in range(point.u.size):
         point.v[k] = np.exp(point.u[k])
+    for k in range(point.u.size):
         total += point.v[k]
     for i in range(num_lanes):
         point.phi[i] = 0.0

@@ -93,9 +93,10 @@ def _score_cells(cells, V, bias, towards):  # type: ignore[no-untyped-def]
     size, num_features = cells.vectors.shape
     for h in range(size):
         for k in range(num_features):
-            towards[k] = 0.0
+            total = 0.0
             for j in range(num_features):
-                towards[k] += V[k, j] * cells.vectors[h, j]
+                total += V[k, j] * cells.vectors[h, j]
+            towards[k] = total
         for g in range(size):
             score = bias
             for k in range(num_features):

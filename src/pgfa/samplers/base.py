@@ -72,9 +72,10 @@ def exponentiate(log_weights, count, weights):  # type: ignore[no-untyped-def]
     highest = log_weights[0]
     for i in range(1, count):
         highest = max(highest, log_weights[i])
-    total = 0.0
     for i in range(count):
         weights[i] = exp(log_weights[i] - highest)
+    total = 0.0
+    for i in range(count):
         total += weights[i]
     return total, highest
 

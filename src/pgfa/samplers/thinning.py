@@ -87,10 +87,11 @@ def find_threshold(log_weight, count, num_kept, num_pairs, weights):  # type: ig
     """
     low, high = _bounds(log_weight, count, num_kept, num_pairs)
     low, high = _bracket(log_weight, count, num_kept, low, high)
+    for i in range(count):
+        weights[i] = exp(min(log_weight[i] - low, 100.0))
     heavy = 0
     rest = 0.0
     for i in range(count):
-        weights[i] = exp(min(log_weight[i] - low, 100.0))
         is_heavy = log_weight[i] >= high
         heavy += 1 if is_heavy else 0
         rest += 0.0 if is_heavy else weights[i]
