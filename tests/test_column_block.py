@@ -135,7 +135,8 @@ def test_exchange_at_wrong_odds_is_noticed(wrong, monkeypatch):
     assert p_value("buffet", [EXCHANGE], num_replicates=15_000, num_moves=3) < 1e-10
 
 
-@pytest.mark.parametrize("prior_name", [pytest.param("finite", marks=pytest.mark.slow), "buffet"])
+@pytest.mark.slow
+@pytest.mark.parametrize("prior_name", ["finite", "buffet"])
 def test_three_and_two_at_wrong_odds_are_noticed(prior_name, monkeypatch):
     def careless(*arguments):
         proposal = honest(*arguments)
@@ -218,7 +219,8 @@ def test_without_data_the_prior_comes_back(prior):
     assert prior_recovery_p_value(prior) > SIGNIFICANCE
 
 
-@pytest.mark.parametrize("prior", [SIX, pytest.param(PRIORS["buffet"], marks=pytest.mark.slow)], ids=repr)
+@pytest.mark.slow
+@pytest.mark.parametrize("prior", [SIX, PRIORS["buffet"]], ids=repr)
 def test_a_choice_that_is_not_paid_for_is_noticed(prior, monkeypatch):
     def free(size, num_outside, num_slots):
         log_prob = honest(size, num_outside, num_slots)

@@ -285,6 +285,7 @@ class Careless(pgfa.LinearGaussian):
         return Careless(data, self.kind, tau_v_prior=self.tau_v_prior, tau_x_prior=self.tau_x_prior)
 
 
+@pytest.mark.slow
 def test_singletons_drawn_from_the_prior_are_noticed():
     p_values = joint_p_values(
         Careless(np.zeros((4, 2)), DrawnFromThePrior, tau_v_prior=(4.0, 3.0), tau_x_prior=(4.0, 2.0)),

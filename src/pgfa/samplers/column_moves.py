@@ -17,7 +17,7 @@ ColumnMove = ColumnBlock | SingletonExchange | ThreeAndTwo
 #: What the rates assume where the number of features is not known beforehand.
 _TYPICAL_FEATURES = 15
 #: With more dimensions than this, moves that work on each of them are made the more seldom the more there are.
-_MANY_DIMENSIONS = 32
+_MANY_DIMENSIONS = 22
 
 
 def default_column_moves(model: Model, prior: Prior) -> tuple[ColumnMove, ...]:
