@@ -66,12 +66,12 @@ def _one_in(number: int, factors: tuple[Mapping[str, Any], ...]) -> list[Any]:
 
 
 def everyday(samplers: Sequence[Any]) -> list[Any]:
-    """Samplers for `parametrize`: every day those that between them ask of a row view all that there is to ask.
+    """Samplers for `parametrize`: every day the default one.
 
     The others are for the slow suite. They take long to compile, and Geweke's test has all of them every day.
     """
-    asking = (pgfa.Gibbs, pgfa.DiscreteParticleFilter)
-    return [s if isinstance(s, asking) else pytest.param(s, marks=pytest.mark.slow) for s in samplers]
+    default = pgfa.DiscreteParticleFilter
+    return [s if isinstance(s, default) else pytest.param(s, marks=pytest.mark.slow) for s in samplers]
 
 
 def left_ordered(Z: np.ndarray) -> tuple[tuple[int, ...], ...]:

@@ -531,7 +531,9 @@ def test_a_bad_file_in_a_process_of_its_own(tmp_path):
 
 
 @pytest.mark.skipif(os.name == "nt", reason="signals of Unix")
-@pytest.mark.parametrize(("number", "code"), [(signal.SIGINT, 130), (signal.SIGTERM, 143)])
+@pytest.mark.parametrize(
+    ("number", "code"), [(signal.SIGINT, 130), pytest.param(signal.SIGTERM, 143, marks=pytest.mark.slow)]
+)
 def test_a_run_that_is_interrupted_saves_and_says_how_to_go_on(data, tmp_path, number, code):
     out = tmp_path / "my fit"
     command = [sys.executable, "-m", "pgfa", "fit", "linear-gaussian", str(data), "--features", "2", "--out", str(out)]

@@ -124,7 +124,8 @@ def test_exchange_of_singletons_alone(most_owners):
     assert p_value("buffet", [move], num_replicates=10_000, num_moves=3) > SIGNIFICANCE
 
 
-@pytest.mark.parametrize("wrong", ["rate", pytest.param("prior", marks=pytest.mark.slow)])
+@pytest.mark.slow
+@pytest.mark.parametrize("wrong", ["rate", "prior"])
 def test_exchange_at_wrong_odds_is_noticed(wrong, monkeypatch):
     def careless(kernel, rows, Z, owners, log_odds, column, row, rate, most_owners, rng):
         rate, log_odds = (1.5 * rate, log_odds) if wrong == "rate" else (rate, log_odds + 1.0)

@@ -100,7 +100,8 @@ def test_geweke_at_length(prior, sampler, update):
     assert lowest(p_values) > SIGNIFICANCE, p_values
 
 
-@pytest.mark.parametrize("update", [pytest.param(UPDATES[0], marks=pytest.mark.slow), UPDATES[1]], ids=len)
+@pytest.mark.slow
+@pytest.mark.parametrize("update", UPDATES, ids=len)
 def test_geweke_with_singletons_from_the_prior(update):
     model = template(singletons="prior")
     p_values = joint_p_values(

@@ -271,12 +271,11 @@ def regrouping_p_value(density, power, monkeypatch, num_replicates=5000, num_mov
     index = {Z.tobytes(): i for i, Z in enumerate(matrices)}
     counts = np.zeros(target.size, dtype=np.int64)
     num_accepted = 0
+    given = pyclone_columns.Given(lambda Z, V: model.rows(Z, parameters | {"V": V}), prior, 1.3, power)
     for code in rng.choice(target.size, size=num_replicates, p=target):
         Z = matrices[code].copy()
         for _ in range(num_moves):
-            Z, V, accepted = pyclone_columns.regroup(
-                lambda Z, V: model.rows(Z, parameters | {"V": V}), Z, parameters["V"], prior, 1.3, rng, power
-            )
+            Z, V, accepted = pyclone_columns.regroup(given, Z, parameters["V"], rng)
             assert V is parameters["V"]
             num_accepted += accepted
         counts[index[Z.tobytes()]] += 1

@@ -15,7 +15,7 @@ from pgfa.adaptation import StepSize
 from pgfa.densities import log_gamma
 from pgfa.models import pyclone_singletons  # noqa: F401  (teaches the rows how to propose singletons)
 from pgfa.models.base import Model, Parameters
-from pgfa.models.pyclone_columns import move_whole_columns
+from pgfa.models.pyclone_columns import Given, move_whole_columns
 from pgfa.models.pyclone_genotypes import log_constant, make_layouts, put_reads
 from pgfa.models.pyclone_likelihood import Density, varying_log_likelihood
 from pgfa.models.pyclone_rows import CloneRows, clone_rows, normalise
@@ -231,7 +231,8 @@ class PyClone(Model):
         def make_rows(Z: NDArray[np.uint8], V: NDArray[np.float64]) -> CloneRows:
             return clone_rows(self._layouts, density, Z, V, *self.v_prior, True)
 
-        return move_whole_columns(make_rows, state, prior, self.column_moves, rng, float(power), step_sizes or {})
+        given = Given(make_rows, prior, state.alpha, float(power))
+        return move_whole_columns(given, state, self.column_moves, rng, step_sizes or {})
 
     def update_parameters(
         self,

@@ -226,8 +226,18 @@ class Outcome(NamedTuple):
     accepted: bool
 
 
-#: Makes a row view for Z and V.
-MakeRows = Callable[[NDArray[np.uint8], NDArray[np.float64]], CloneRows]
+class Given(NamedTuple):
+    """What moves are given beside Z and V: how to make a row view of these, the prior, the power of the likelihood."""
+
+    make_rows: Callable[[NDArray[np.uint8], NDArray[np.float64]], CloneRows]
+    prior: Prior
+    alpha: float
+    power: float
+
+    def log_mass(self, Z: NDArray[np.uint8]) -> float:
+        """Log prior probability of Z."""
+        return self.prior.log_prob(Z, self.alpha)
+
 
 #: One in this many moves is a birth or death, which looks at all rows; a split looks at the owners of one column.
 BIRTH_EVERY = 5
@@ -236,45 +246,31 @@ REGROUPING_EVERY = 3
 
 
 def move_whole_columns(
-    make_rows: MakeRows,
-    state: State,
-    prior: Prior,
-    count: int,
-    rng: np.random.Generator,
-    power: float,
-    tallies: dict[str, StepSize],
+    given: Given, state: State, count: int, rng: np.random.Generator, tallies: dict[str, StepSize]
 ) -> State:
     """Make `count` moves, most of them splits and mergers; tallies of each kind are kept."""
     Z, V = state.Z, state.parameters["V"]
     for _ in range(count):
         if rng.random() * BIRTH_EVERY < 1.0:
             name, move = "birth", be_born_or_die
-        elif not prior.grows and rng.random() * REGROUPING_EVERY < 1.0:
+        elif not given.prior.grows and rng.random() * REGROUPING_EVERY < 1.0:
             name, move = "regrouping", regroup
         else:
             name, move = "split", split_or_merge
-        Z, V, accepted = move(make_rows, Z, V, prior, state.alpha, rng, power)
+        Z, V, accepted = move(given, Z, V, rng)
         if name in tallies:
             tallies[name].record(int(accepted), 1, adapt=False)
     return State(Z, state.alpha, state.parameters | {"V": V})
 
 
-def split_or_merge(
-    make_rows: MakeRows,
-    Z: NDArray[np.uint8],
-    V: NDArray[np.float64],
-    prior: Prior,
-    alpha: float,
-    rng: np.random.Generator,
-    power: float,
-) -> Outcome:
+def split_or_merge(given: Given, Z: NDArray[np.uint8], V: NDArray[np.float64], rng: np.random.Generator) -> Outcome:
     """Toss a coin, then propose to split a population or to merge two of them."""
     stay = Outcome(Z, V, False)
     used = np.flatnonzero(Z.any(axis=0))
     forward = bool(rng.random() < 0.5)
     if used.size < (1 if forward else 2):
         return stay
-    grows = bool(prior.grows)
+    grows = bool(given.prior.grows)
     if forward:
         k = int(rng.choice(used))
         empty = np.flatnonzero(~Z.any(axis=0))
@@ -301,7 +297,7 @@ def split_or_merge(
 
     split_V, merged_V = V.copy(), V.copy()
     log_weight, split_logit, merged_logit = weigh_split(
-        make_rows(Z, V), k, h, anchor, owners, choices, forward, grows, power, rng
+        given.make_rows(Z, V), k, h, anchor, owners, choices, forward, grows, given.power, rng
     )
     split_Z, merged_Z = Z.copy(), Z.copy()
     split_Z[owners, k], split_Z[owners, h] = choices != NEW, choices != OLD
@@ -320,51 +316,35 @@ def split_or_merge(
     else:
         log_choice = np.log(num_empty) - np.log(num_used + 1)
     log_choice += np.log(owners.size) - np.log(num_anchors)
-    log_ratio = log_weight + log_choice + prior.log_prob(split_Z, alpha) - prior.log_prob(merged_Z, alpha)
+    log_ratio = log_weight + log_choice + given.log_mass(split_Z) - given.log_mass(merged_Z)
     if not np.log(rng.random()) < (log_ratio if forward else -log_ratio):
         return stay
     new_Z, new_V = (split_Z, split_V) if forward else (merged_Z, merged_V)
     return Outcome(np.ascontiguousarray(new_Z), np.maximum(new_V, SMALLEST), True)
 
 
-def regroup(
-    make_rows: MakeRows,
-    Z: NDArray[np.uint8],
-    V: NDArray[np.float64],
-    prior: Prior,
-    alpha: float,
-    rng: np.random.Generator,
-    power: float,
-) -> Outcome:
+def regroup(given: Given, Z: NDArray[np.uint8], V: NDArray[np.float64], rng: np.random.Generator) -> Outcome:
     """Toss a coin, then propose to tell three populations as two or two as three, with all shares as they are."""
-    log_mass = prior.log_column_mass(Z.shape[0], alpha)
+    log_mass = given.prior.log_column_mass(Z.shape[0], given.alpha)
     propose = propose_two if rng.random() < 0.5 else propose_three
-    proposal = propose(Z, log_mass, prior.grows, False, rng)
+    proposal = propose(Z, log_mass, given.prior.grows, False, rng)
     if proposal is None:
         return Outcome(Z, V, False)
-    rows = make_rows(Z, V)
+    rows = given.make_rows(Z, V)
     new, old = (
         varying_log_likelihood(rows.layouts.by_sample, rows.density, matrix, rows.F) for matrix in (proposal.Z, Z)
     )
-    log_ratio = proposal.log_ratio + proposal.prior_gain(Z, log_mass) + power * (new - old)
+    log_ratio = proposal.log_ratio + proposal.prior_gain(Z, log_mass) + given.power * (new - old)
     accepted = bool(np.log(rng.random()) < log_ratio)
     return Outcome(proposal.Z if accepted else Z, V, accepted)
 
 
-def be_born_or_die(
-    make_rows: MakeRows,
-    Z: NDArray[np.uint8],
-    V: NDArray[np.float64],
-    prior: Prior,
-    alpha: float,
-    rng: np.random.Generator,
-    power: float,
-) -> Outcome:
+def be_born_or_die(given: Given, Z: NDArray[np.uint8], V: NDArray[np.float64], rng: np.random.Generator) -> Outcome:
     """Propose a new column or the end of one; where the number of columns is fixed, another column in place of one."""
     stay = Outcome(Z, V, False)
     num_rows, num_features = Z.shape
-    if not prior.grows:
-        return _replace(make_rows, Z, V, prior, alpha, rng, power)
+    if not given.prior.grows:
+        return _replace(given, Z, V, rng)
     forward = bool(rng.random() < 0.5)
     if forward:
         sizes = np.arange(1, num_rows + 1)
@@ -382,10 +362,10 @@ def be_born_or_die(
         size = int(Z[:, k].sum())
     others = np.delete(np.arange(large_Z.shape[1]), k)
     donor = int(rng.choice(np.append(others, EVERYONE)))
-    rows = make_rows(large_Z, large_V)
-    log_weight, logits, pools = weigh_column(rows, k, others, donor, forward, power, rng)
+    rows = given.make_rows(large_Z, large_V)
+    log_weight, logits, pools = weigh_column(rows, k, others, donor, forward, given.power, rng)
     log_columns = gammaln(size) + gammaln(num_rows - size + 1) - gammaln(num_rows + 1) - np.log(harmonic(num_rows))
-    log_ratio = log_weight + prior.log_prob(large_Z, alpha) - prior.log_prob(small_Z, alpha) - log_columns
+    log_ratio = log_weight + given.log_mass(large_Z) - given.log_mass(small_Z) - log_columns
     if not np.log(rng.random()) < (log_ratio if forward else -log_ratio):
         return stay
     if forward:
@@ -396,27 +376,19 @@ def be_born_or_die(
     return Outcome(small_Z, np.delete(large_V, k, axis=0), True)
 
 
-def _replace(
-    make_rows: MakeRows,
-    Z: NDArray[np.uint8],
-    V: NDArray[np.float64],
-    prior: Prior,
-    alpha: float,
-    rng: np.random.Generator,
-    power: float,
-) -> Outcome:
+def _replace(given: Given, Z: NDArray[np.uint8], V: NDArray[np.float64], rng: np.random.Generator) -> Outcome:
     """A column dies and another is born in its place, with owners drawn from the prior."""
     k = int(rng.integers(Z.shape[1]))
     others = np.delete(np.arange(Z.shape[1]), k)
     donor = int(rng.choice(np.append(others, EVERYONE)))
-    backward, _, _ = weigh_column(make_rows(Z, V), k, others, donor, False, power, rng)
+    backward, _, _ = weigh_column(given.make_rows(Z, V), k, others, donor, False, given.power, rng)
     new_Z, new_V = Z.copy(), V.copy()
-    new_Z[:, k] = prior.sample(rng, Z.shape[0], alpha)[:, 0]
+    new_Z[:, k] = given.prior.sample(rng, Z.shape[0], given.alpha)[:, 0]
     if donor != EVERYONE:
         new_V[donor] += new_V[k]
     new_V[k] = 0.0
-    rows = make_rows(new_Z, new_V)
-    forward, logits, pools = weigh_column(rows, k, others, donor, True, power, rng)
+    rows = given.make_rows(new_Z, new_V)
+    forward, logits, pools = weigh_column(rows, k, others, donor, True, given.power, rng)
     if not np.log(rng.random()) < forward - backward:
         return Outcome(Z, V, False)
     _settle_column(rows, k, donor, pools, logits)
