@@ -11,6 +11,7 @@ from exactness import (
     SIGNIFICANCE,
     buffet_class,
     chi_square_p_value,
+    everyday,
     half,
     joint_p_values,
     left_ordered,
@@ -221,9 +222,7 @@ def test_buffet_against_the_enumerated_posterior(sampler):
     assert buffet_p_value(pgfa.LinearGaussian, sampler) > SIGNIFICANCE
 
 
-@pytest.mark.parametrize(
-    "sampler", [*(pytest.param(s, marks=pytest.mark.slow) for s in SAMPLERS[:-1]), SAMPLERS[-1]], ids=repr
-)
+@pytest.mark.parametrize("sampler", everyday(SAMPLERS), ids=repr)
 def test_buffet_against_the_enumerated_posterior_without_draws_of_V(sampler):
     assert buffet_p_value(pgfa.LinearGaussian, sampler, ("features",)) > SIGNIFICANCE
 

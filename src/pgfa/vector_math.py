@@ -177,8 +177,8 @@ def _sum_of_eight(x):  # type: ignore[no-untyped-def]
     return (2.0 * x + 7.0) * ((t + u) * (v * w) + (v + w) * (t * u)) / ((t * u) * (v * w))
 
 
-#: The compiler's own vector loops take 16 numbers at a time and what is left one by one: with 20 of them, half of the
-#: time goes to the last four. Arrays whose length is a multiple of this can do without what is left.
+#: The compiler's own vector loops take several vectors at a time and what is left number by number, which for arrays of
+#: a few dozen numbers is much. Those whose length is a multiple of this need not leave anything.
 LANES = 4
 _FOUR = ir.VectorType(ir.DoubleType(), LANES)
 _FIRST_LANE = ir.Constant(ir.VectorType(ir.IntType(32), LANES), [0] * LANES)
