@@ -271,7 +271,8 @@ def regrouping_p_value(density, power, monkeypatch, num_replicates=5000, num_mov
     index = {Z.tobytes(): i for i, Z in enumerate(matrices)}
     counts = np.zeros(target.size, dtype=np.int64)
     num_accepted = 0
-    given = pyclone_columns.Given(lambda Z, V: model.rows(Z, parameters | {"V": V}), prior, 1.3, power)
+    log_mass = prior.log_column_mass(3, 1.3)
+    given = pyclone_columns.Given(lambda Z, V: model.rows(Z, parameters | {"V": V}), prior, 1.3, log_mass, power)
     for code in rng.choice(target.size, size=num_replicates, p=target):
         Z = matrices[code].copy()
         for _ in range(num_moves):

@@ -163,6 +163,7 @@ def test_windows_line_ends_and_byte_order_marks(tmp_path):
         ({"v_prior": (1.0, 0.0)}, r"v_prior\[1\] \(rate\) must be a positive finite number"),
         ({"precision_prior": 3.0}, "precision_prior must be a pair"),
         ({"moves": ("langevin", "jump")}, "moves must be one of"),
+        ({"moves": ()}, "moves must name at least one move of V, got none"),
         ({"singletons": "none"}, "singletons must be one of"),
         ({"column_moves": -1}, "column_moves must be a whole number of at least 0"),
     ],

@@ -197,9 +197,9 @@ def test_a_choice_of_thirds_that_is_not_paid_for_is_noticed(name, num_draws, mon
 def test_thirds_are_rated_by_the_rows_that_are_elsewhere(through):
     Z = (np.random.default_rng(2).random((9, 4)) < 0.5).astype(np.uint8)
     log_mass = -0.1 * np.arange(10.0) ** 2
-    triples, log_chance, gain = three_and_two.rate_thirds(Z, log_mass, through)
+    triples, log_weight, gain = three_and_two.rate_thirds(Z, log_mass, through, 0.02)
     assert len(triples) == 4 * 3 * (2 if through else 1)
-    for (third, a, b), value, gained in zip(triples, log_chance, gain, strict=True):
+    for (third, a, b), value, gained in zip(triples, log_weight - gain, gain, strict=True):
         whole_a = Z[:, a] if through else Z[:, a] ^ Z[:, third]
         whole_b = Z[:, b] ^ Z[:, third] ^ (Z[:, a] if through else 0)
         should = [whole_b & (1 - whole_a)] if through else [whole_a & whole_b, whole_a | whole_b]

@@ -19,7 +19,7 @@ from typing import Any, TypeVar
 
 import numba
 from numba import types
-from numba.core.caching import FunctionCache
+from numba.core.caching import FunctionCache, IndexDataCacheFile
 from numba.extending import overload
 
 Function = TypeVar("Function", bound=Callable[..., Any])
@@ -100,8 +100,22 @@ class _OwnTypesCache(FunctionCache):
         return all(_is_ours(kind) for kind in getattr(sig, "args", sig))
 
 
+class _InnerCache(_OwnTypesCache):
+    """Keeps what compiled code calls apart from what Python calls; taken for each other they would crash a process."""
+
+    def __init__(self, function: Any) -> None:
+        super().__init__(function)
+        name = f"{self._impl.filename_base}-inner"
+        self._cache_file = IndexDataCacheFile(self._cache_path, name, self._impl.locator.get_source_stamp())
+
+
 def compiled(
-    function: Function | None = None, *, liberty: str = "none", allocates: bool = True, inline: bool = False
+    function: Function | None = None,
+    *,
+    liberty: str = "none",
+    allocates: bool = True,
+    inline: bool = False,
+    brief: bool = False,
 ) -> Any:
     """Compile to machine code that releases the GIL and, for types of the package, is kept on disk.
 
@@ -119,19 +133,26 @@ def compiled(
     inline
         Whether callers must take the body in. The compiler does so by itself for short functions only, and a loop that
         calls a function does not vectorise.
+    brief
+        Whether the GIL is kept. For a microsecond's work to let it go may mean to wait a hundred times as long for
+        another thread to give it back.
     """
     if function is None:
-        return lambda f: compiled(f, liberty=liberty, allocates=allocates, inline=inline)
-    options: dict[str, Any] = {"nogil": True, "cache": _CACHE_DIRECTORY is not None}
-    options |= _options(liberty, allocates, inline)
+        return lambda f: compiled(f, liberty=liberty, allocates=allocates, inline=inline, brief=brief)
+    is_kept = _CACHE_DIRECTORY is not None
+    options: dict[str, Any] = {"nogil": not brief, "cache": is_kept} | _options(liberty, allocates, inline)
     # Numba decides where a function is cached when it is decorated, so the setting can be put back right after.
     before = numba.config.CACHE_DIR
     numba.config.CACHE_DIR = _CACHE_DIRECTORY or before
     try:
-        dispatcher = numba.njit(**options)(function)
-        if options["cache"]:
-            dispatcher._cache = _OwnTypesCache(function)
-        return dispatcher
+        outer = numba.njit(**options)(function)
+        # Taking apart the objects that Python hands over, which for a row view means dozens of arrays, is code that
+        # takes longer to compile than most functions. Only what Python itself calls gets it.
+        inner = numba.njit(**options, no_cpython_wrapper=True)(function)
+        outer.get_call_template, outer.get_overload = inner.get_call_template, inner.get_overload
+        if is_kept:
+            outer._cache, inner._cache = _OwnTypesCache(function), _InnerCache(function)
+        return outer
     finally:
         numba.config.CACHE_DIR = before
 
@@ -140,7 +161,7 @@ _IMPLEMENTED: dict[Any, set[type]] = {}
 
 
 def _options(liberty: str, allocates: bool, inline: bool) -> dict[str, Any]:
-    options: dict[str, Any] = {"error_model": "numpy", "fastmath": LIBERTIES[liberty], "_nrt": allocates}
+    options = {"error_model": "numpy", "fastmath": LIBERTIES[liberty], "_nrt": allocates, "no_cfunc_wrapper": True}
     return options | ({"forceinline": True} if inline else {})
 
 

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
-
-import numpy as np
 
 
 @dataclass
@@ -28,8 +27,8 @@ class StepSize:
         self.num_accepted += accepted
         if adapt:
             self.num_adaptations += 1
-            gain = min(1.0, 5.0 / np.sqrt(self.num_adaptations))
-            self.value = float(np.clip(self.value * np.exp(gain * (accepted / proposed - self.target)), 1e-8, 1e8))
+            gain = min(1.0, 5.0 / math.sqrt(self.num_adaptations))
+            self.value = min(max(self.value * math.exp(gain * (accepted / proposed - self.target)), 1e-8), 1e8)
 
     @property
     def acceptance_rate(self) -> float:

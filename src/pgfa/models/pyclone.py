@@ -29,9 +29,8 @@ from pgfa.models.pyclone_updates import (
     TARGETS,
     make_point,
     make_target,
-    move_prevalences,
-    redraw,
     reference_information,
+    update_prevalences,
 )
 from pgfa.priors.base import Prior
 from pgfa.simulation import Simulation, simulator
@@ -115,6 +114,8 @@ class PyClone(Model):
         self.precision_prior = checks.gamma_prior("precision_prior", precision_prior)
         chosen = (moves,) if isinstance(moves, str) else tuple(moves)
         self.moves = tuple(checks.one_of("moves", move, tuple(MOVES)) for move in chosen)
+        if not self.moves:
+            raise ValueError("moves must name at least one move of V, got none")
         self.singletons = checks.one_of("singletons", singletons, ("informed", "prior"))
         self.column_moves = checks.whole("column_moves", column_moves, at_least=0)
         self._hold(read_counts(table))
@@ -231,7 +232,8 @@ class PyClone(Model):
         def make_rows(Z: NDArray[np.uint8], V: NDArray[np.float64]) -> CloneRows:
             return clone_rows(self._layouts, density, Z, V, *self.v_prior, True)
 
-        given = Given(make_rows, prior, state.alpha, float(power))
+        log_mass = prior.log_column_mass(self.num_rows, state.alpha)
+        given = Given(make_rows, prior, state.alpha, log_mass, float(power))
         return move_whole_columns(given, state, self.column_moves, rng, step_sizes or {})
 
     def update_parameters(
@@ -257,13 +259,13 @@ class PyClone(Model):
                 V.shape[0],
             )
             points = [make_point(target) for _ in range(3)]
-            for name, repeated in groupby(self.moves):
-                size = sizes.get(name)
-                kind = MOVES[name](1.0 if size is None else size.value, len(list(repeated)))
-                accepted, proposed = move_prevalences(kind, target, *points, Z, V, rng)
-                if size is not None:
-                    size.record(accepted, proposed, adapt=warmup)
-            redraw(target, points[0], Z, V, rng)
+            groups = [(name, len(list(repeated))) for name, repeated in groupby(self.moves)]
+            kinds = tuple(MOVES[name](sizes[name].value if name in sizes else 1.0, count) for name, count in groups)
+            tally = np.zeros((len(kinds), 2), dtype=np.int64)
+            update_prevalences(kinds, target, *points, Z, V, tally, rng)
+            for (name, _), (accepted, proposed) in zip(groups, tally.tolist(), strict=True):
+                if name in sizes:
+                    sizes[name].record(accepted, proposed, adapt=warmup)
         if self.density == "beta-binomial":
             self._update_precision(Z, parameters, rng, float(power), sizes["precision"], warmup)
 

@@ -53,6 +53,8 @@ from pgfa.state import State
 
 #: What an owner of the population that is split decides for: the old part, the new part, or both.
 OLD, NEW, BOTH = range(3)
+#: The same by whether it has the old part and the new one.
+CHOICES = np.array([[-1, NEW], [OLD, BOTH]])
 
 
 @compiled
@@ -227,16 +229,16 @@ class Outcome(NamedTuple):
 
 
 class Given(NamedTuple):
-    """What moves are given beside Z and V: how to make a row view of these, the prior, the power of the likelihood."""
+    """What moves are given beside Z and V: how to make a row view of these, the prior, the power of the likelihood.
+
+    `log_mass` is the log prior mass of a column with 0, 1, ... owners.
+    """
 
     make_rows: Callable[[NDArray[np.uint8], NDArray[np.float64]], CloneRows]
     prior: Prior
     alpha: float
+    log_mass: NDArray[np.float64]
     power: float
-
-    def log_mass(self, Z: NDArray[np.uint8]) -> float:
-        """Log prior probability of Z."""
-        return self.prior.log_prob(Z, self.alpha)
 
 
 #: One in this many moves is a birth or death, which looks at all rows; a split looks at the owners of one column.
@@ -266,75 +268,77 @@ def move_whole_columns(
 def split_or_merge(given: Given, Z: NDArray[np.uint8], V: NDArray[np.float64], rng: np.random.Generator) -> Outcome:
     """Toss a coin, then propose to split a population or to merge two of them."""
     stay = Outcome(Z, V, False)
-    used = np.flatnonzero(Z.any(axis=0))
+    in_use = Z.any(axis=0)
+    used, empty = np.flatnonzero(in_use), np.flatnonzero(~in_use)
     forward = bool(rng.random() < 0.5)
     if used.size < (1 if forward else 2):
         return stay
     grows = bool(given.prior.grows)
     if forward:
-        k = int(rng.choice(used))
-        empty = np.flatnonzero(~Z.any(axis=0))
+        k = _pick(used, rng)
         if grows:
             Z, V = np.pad(Z, ((0, 0), (0, 1))), np.pad(V, ((0, 1), (0, 0)))
             h = Z.shape[1] - 1
         elif empty.size > 0:
-            h = int(rng.choice(empty))
+            h = _pick(empty, rng)
         else:
             return stay
         owners = np.flatnonzero(Z[:, k])
-        anchor = int(rng.choice(owners))
+        anchor = _pick(owners, rng)
         num_empty, num_used = empty.size, used.size
     else:
-        k, h = (int(j) for j in rng.choice(used, size=2, replace=False))
+        k = _pick(used, rng)
+        h = _pick(used[used != k], rng)
         owners = np.flatnonzero(Z[:, k] | Z[:, h])
-        anchors = np.flatnonzero(Z[:, h] & ~Z[:, k] & 1)
+        anchors = np.flatnonzero(Z[:, h] > Z[:, k])
         if anchors.size == 0:
             return stay
-        anchor = int(rng.choice(anchors))
-        num_empty, num_used = Z.shape[1] - used.size + 1, used.size - 1
+        anchor = _pick(anchors, rng)
+        num_empty, num_used = empty.size + 1, used.size - 1
     owners = np.concatenate([[anchor], rng.permutation(owners[owners != anchor])])
-    choices = np.where(Z[owners, k] == 0, NEW, np.where(Z[owners, h] == 0, OLD, BOTH)).astype(np.int64)
+    choices = CHOICES[Z[owners, k], Z[owners, h]]
 
-    split_V, merged_V = V.copy(), V.copy()
     log_weight, split_logit, merged_logit = weigh_split(
         given.make_rows(Z, V), k, h, anchor, owners, choices, forward, grows, given.power, rng
     )
-    split_Z, merged_Z = Z.copy(), Z.copy()
-    split_Z[owners, k], split_Z[owners, h] = choices != NEW, choices != OLD
-    merged_Z[owners, k], merged_Z[owners, h] = 1, 0
-    num_anchors = int(np.count_nonzero(choices == NEW))
-    if not split_Z[:, k].any():
+    num_owners = owners.size
+    num_anchors, num_others = np.count_nonzero(choices == NEW), np.count_nonzero(choices == OLD)
+    if num_anchors == num_owners:
         return stay
-    pool = V[k] + V[h]
-    with np.errstate(over="ignore"):
-        split_V[k], split_V[h] = pool / (1.0 + np.exp(split_logit)), pool / (1.0 + np.exp(-split_logit))
-        merged_V[k], merged_V[h] = pool / (1.0 + np.exp(merged_logit)), pool / (1.0 + np.exp(-merged_logit))
-    if grows:
-        merged_Z, merged_V = np.delete(merged_Z, h, axis=1), np.delete(merged_V, h, axis=0)
-        # Columns in random order: the one that is added could stand anywhere, and a pair is as likely as a place.
-        log_choice = 0.0
-    else:
-        log_choice = np.log(num_empty) - np.log(num_used + 1)
-    log_choice += np.log(owners.size) - np.log(num_anchors)
-    log_ratio = log_weight + log_choice + given.log_mass(split_Z) - given.log_mass(merged_Z)
+    log_mass = given.log_mass
+    log_ratio = log_weight + log_mass[num_owners - num_anchors] + log_mass[num_owners - num_others]
+    log_ratio -= log_mass[num_owners] + log_mass[0]
+    # Where Z grows, the column that is added could stand anywhere.
+    num_slots = 1 if grows else num_empty
+    log_ratio += np.log(num_slots * num_owners / ((num_used + 1) * num_anchors))
     if not np.log(rng.random()) < (log_ratio if forward else -log_ratio):
         return stay
-    new_Z, new_V = (split_Z, split_V) if forward else (merged_Z, merged_V)
-    return Outcome(np.ascontiguousarray(new_Z), np.maximum(new_V, SMALLEST), True)
+    new_Z, new_V = Z.copy(), V.copy()
+    new_Z[owners, k], new_Z[owners, h] = (choices != NEW, choices != OLD) if forward else (1, 0)
+    pool, logit = V[k] + V[h], split_logit if forward else merged_logit
+    with np.errstate(over="ignore"):
+        new_V[k], new_V[h] = pool / (1.0 + np.exp(logit)), pool / (1.0 + np.exp(-logit))
+    if grows and not forward:
+        new_Z, new_V = np.ascontiguousarray(np.delete(new_Z, h, axis=1)), np.delete(new_V, h, axis=0)
+    return Outcome(new_Z, np.maximum(new_V, SMALLEST), True)
+
+
+def _pick(values: NDArray[np.intp], rng: np.random.Generator) -> int:
+    """One of the values, all as likely; `rng.choice` looks at its arguments for ten times as long."""
+    return int(values[int(rng.random() * values.size)])
 
 
 def regroup(given: Given, Z: NDArray[np.uint8], V: NDArray[np.float64], rng: np.random.Generator) -> Outcome:
     """Toss a coin, then propose to tell three populations as two or two as three, with all shares as they are."""
-    log_mass = given.prior.log_column_mass(Z.shape[0], given.alpha)
     propose = propose_two if rng.random() < 0.5 else propose_three
-    proposal = propose(Z, log_mass, given.prior.grows, False, rng)
+    proposal = propose(Z, given.log_mass, given.prior.grows, False, rng)
     if proposal is None:
         return Outcome(Z, V, False)
     rows = given.make_rows(Z, V)
     new, old = (
         varying_log_likelihood(rows.layouts.by_sample, rows.density, matrix, rows.F) for matrix in (proposal.Z, Z)
     )
-    log_ratio = proposal.log_ratio + proposal.prior_gain(Z, log_mass) + given.power * (new - old)
+    log_ratio = proposal.log_ratio + proposal.prior_gain(Z, given.log_mass) + given.power * (new - old)
     accepted = bool(np.log(rng.random()) < log_ratio)
     return Outcome(proposal.Z if accepted else Z, V, accepted)
 
@@ -361,11 +365,11 @@ def be_born_or_die(given: Given, Z: NDArray[np.uint8], V: NDArray[np.float64], r
         small_Z = np.ascontiguousarray(np.delete(Z, k, axis=1))
         size = int(Z[:, k].sum())
     others = np.delete(np.arange(large_Z.shape[1]), k)
-    donor = int(rng.choice(np.append(others, EVERYONE)))
+    donor = _pick(np.append(others, EVERYONE), rng)
     rows = given.make_rows(large_Z, large_V)
     log_weight, logits, pools = weigh_column(rows, k, others, donor, forward, given.power, rng)
     log_columns = gammaln(size) + gammaln(num_rows - size + 1) - gammaln(num_rows + 1) - np.log(harmonic(num_rows))
-    log_ratio = log_weight + given.log_mass(large_Z) - given.log_mass(small_Z) - log_columns
+    log_ratio = log_weight + given.log_mass[size] - np.log(large_Z.shape[1]) - log_columns
     if not np.log(rng.random()) < (log_ratio if forward else -log_ratio):
         return stay
     if forward:
@@ -380,7 +384,7 @@ def _replace(given: Given, Z: NDArray[np.uint8], V: NDArray[np.float64], rng: np
     """A column dies and another is born in its place, with owners drawn from the prior."""
     k = int(rng.integers(Z.shape[1]))
     others = np.delete(np.arange(Z.shape[1]), k)
-    donor = int(rng.choice(np.append(others, EVERYONE)))
+    donor = _pick(np.append(others, EVERYONE), rng)
     backward, _, _ = weigh_column(given.make_rows(Z, V), k, others, donor, False, given.power, rng)
     new_Z, new_V = Z.copy(), V.copy()
     new_Z[:, k] = given.prior.sample(rng, Z.shape[0], given.alpha)[:, 0]

@@ -45,7 +45,7 @@ def clone_rows(
     return rows
 
 
-@compiled(allocates=False)
+@compiled(allocates=False, brief=True)
 def normalise(V, F):  # type: ignore[no-untyped-def]
     """F = V divided by the sum of its column; zero where that is zero."""
     num_features, num_samples = V.shape

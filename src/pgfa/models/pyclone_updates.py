@@ -3,7 +3,7 @@
 Given Z the samples are independent, so every move is proposed and accepted one sample at a time. Within a sample only
 the shares F = V / sum(V) reach the likelihood, and populations that carry the same mutations reach it through their
 sum alone. Moves therefore act on the sums of such groups; how a group divides its sum, and the sum of the sample, are
-independent of the data and drawn exactly at the end (`redraw`).
+independent of the data and drawn exactly at the end.
 
 The moves of one sample, on u = log V of its groups:
 
@@ -22,6 +22,7 @@ from __future__ import annotations
 from typing import Any, NamedTuple
 
 import numpy as np
+from numba import literal_unroll
 from numpy.typing import NDArray
 
 from pgfa._compile import compiled, implements
@@ -590,29 +591,7 @@ def _move_langevin(kind, target, m, point, proposal, reserve, rng):  # type: ign
 
 
 @compiled(allocates=False)
-def move_prevalences(kind, target, point, proposal, reserve, Z, V, rng):  # type: ignore[no-untyped-def]
-    """Apply one kind of move to every sample of V, in place; returns how many were accepted and how many proposed."""
-    before = target.vectors[3]
-    accepted = 0
-    proposed = 0
-    for m in range(V.shape[1]):
-        count = _gather(target, Z, V, m, point.v)
-        here = _restrict(point, count)
-        for g in range(count):
-            here.u[g] = min(max(np.log(here.v[g]), _LOWEST_LOG + 1.0), -_LOWEST_LOG - 1.0)
-            before[g] = here.v[g]
-        won, tried = move_sample(kind, target, m, here, _restrict(proposal, count), _restrict(reserve, count), rng)
-        accepted += won
-        proposed += tried
-        # Members of a group keep their proportions here; `redraw` draws these anew.
-        for k in range(V.shape[0]):
-            g = target.group[k]
-            V[k, m] = max(V[k, m] * (here.v[g] / before[g]), SMALLEST)
-    return accepted, proposed
-
-
-@compiled(allocates=False)
-def redraw(target, point, Z, V, rng):  # type: ignore[no-untyped-def]
+def _redraw(target, point, Z, V, rng):  # type: ignore[no-untyped-def]
     """Draw the sum of each sample, and how its groups divide their shares: the data say nothing of these."""
     num_features, num_samples = V.shape
     sums = target.vectors[0]
@@ -629,6 +608,40 @@ def redraw(target, point, Z, V, rng):  # type: ignore[no-untyped-def]
         for k in range(num_features):
             g = target.group[k]
             V[k, m] = max(V[k, m] / sums[g] * point.v[g] * scale, SMALLEST)
+
+
+@compiled(allocates=False)
+def update_prevalences(kinds, target, point, proposal, reserve, Z, V, tally, rng):  # type: ignore[no-untyped-def]
+    """Apply one kind of move after the other to every sample of V, in place, and draw what the data say nothing of.
+
+    `tally` counts how many proposals of each kind were accepted, and how many were made.
+    """
+    i = 0
+    for kind in literal_unroll(kinds):
+        _move_all(kind, target, point, proposal, reserve, Z, V, tally[i], rng)
+        i += 1  # noqa: SIM113 (what is unrolled cannot be enumerated)
+    _redraw(target, point, Z, V, rng)
+
+
+@compiled(allocates=False)
+def _move_all(kind, target, point, proposal, reserve, Z, V, tally, rng):  # type: ignore[no-untyped-def]
+    """Apply one kind of move to every sample of V."""
+    before = target.vectors[3]
+    for m in range(V.shape[1]):
+        count = _gather(target, Z, V, m, point.v)
+        here = _restrict(point, count)
+        for g in range(count):
+            here.u[g] = min(max(np.log(here.v[g]), _LOWEST_LOG + 1.0), -_LOWEST_LOG - 1.0)
+            before[g] = here.v[g]
+        accepted, proposed = move_sample(
+            kind, target, m, here, _restrict(proposal, count), _restrict(reserve, count), rng
+        )
+        tally[0] += accepted
+        tally[1] += proposed
+        # Members of a group keep their proportions here; `_redraw` draws these anew.
+        for k in range(V.shape[0]):
+            g = target.group[k]
+            V[k, m] = max(V[k, m] * (here.v[g] / before[g]), SMALLEST)
 
 
 @compiled

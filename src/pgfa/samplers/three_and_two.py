@@ -59,11 +59,11 @@ def propose_two(
     used = np.flatnonzero(Z.any(axis=0))
     if used.size < 3:
         return None
-    triples, log_chance, gain = rate_thirds(Z[:, used], log_mass, through)
-    log_total = float(np.logaddexp.reduce(log_chance + gain))
+    triples, log_weight, gain = rate_thirds(np.ascontiguousarray(Z[:, used]), log_mass, through, _ELSEWHERE)
+    log_total = float(np.logaddexp.reduce(log_weight))
     if log_total < _least_log_chance(Z):
         return None
-    chosen = int(rng.choice(gain.size, p=np.exp(log_chance + gain - log_total)))
+    chosen = int(rng.choice(gain.size, p=np.exp(log_weight - log_total)))
     third, a, b = (int(used[i]) for i in triples[chosen])
     new_Z = Z.copy()
     _exchange(new_Z, a, b, third, through)
@@ -97,8 +97,8 @@ def propose_three(
     _exchange(new_Z, a, b, third, through)
     if not new_Z[:, [a, b, third]].any(axis=0).all():
         return None
-    _, log_chance, gain = rate_thirds(new_Z[:, np.flatnonzero(new_Z.any(axis=0))], log_mass, through)
-    log_total = float(np.logaddexp.reduce(log_chance + gain))
+    _, log_weight, _ = rate_thirds(np.ascontiguousarray(new_Z[:, new_Z.any(axis=0)]), log_mass, through, _ELSEWHERE)
+    log_total = float(np.logaddexp.reduce(log_weight))
     if log_total < _least_log_chance(Z):
         return None
     num_slots = 1 if grows else empty.size
@@ -141,37 +141,51 @@ def _count_together(Z):  # type: ignore[no-untyped-def]
     return together
 
 
-def rate_thirds(
-    Z: NDArray[np.uint8], log_mass: NDArray[np.float64], through: bool
-) -> tuple[NDArray[np.intp], NDArray[np.float64], NDArray[np.float64]]:
-    """All choices of a third column and two others.
+@compiled
+def rate_thirds(Z, log_mass, through, elsewhere):  # type: ignore[no-untyped-def]
+    """All choices of a third column and two others: which, the log weight of each, and its part that the prior has.
 
-    With the log probability of drawing the third from those two, and the gain in log prior mass if it dies.
+    The log weight is the log probability of drawing the third from those two, of whose rows some are `elsewhere`, plus
+    the gain in log prior mass if it dies.
     """
     num_rows, size = Z.shape
-    third, a, b = np.indices((size, size, size)).reshape(3, -1)
-    keep = (third != a) & (third != b) & ((a != b) if through else (a < b))
-    third, a, b = third[keep], a[keep], b[keep]
     together = _count_together(Z)
-    both = np.einsum("iij->ij", together)
-    owners = np.diag(both)
-    if through:
-        log_chance = _log_chance(both[third, a] + both[b, b] - both[a, b], num_rows)
-        pairs = both[third, a] + both[third, b] + both[a, b]
-        new_a, new_b = owners[a], owners[a] + owners[b] + owners[third] - 2.0 * pairs + 4.0 * together[third, a, b]
-    else:
-        with_third, all_three = both[third, a] + both[third, b], together[third, a, b]
-        new_a, new_b = (owners[k] + owners[third] - 2.0 * both[third, k] for k in (a, b))
-        in_common = with_third + both[a, b] - 2.0 * all_three
-        all_of_both = both[a, a] + both[b, b] - both[a, b] - with_third + 2.0 * all_three
-        log_chance = np.logaddexp(_log_chance(in_common, num_rows), _log_chance(all_of_both, num_rows)) - np.log(2.0)
-    mass = log_mass[owners.astype(np.int64)]
-    gain = log_mass[new_a.astype(np.int64)] + log_mass[new_b.astype(np.int64)] + log_mass[0]
-    return np.stack([third, a, b], axis=1), log_chance, gain - mass[a] - mass[b] - mass[third]
+    capacity = size * size * size
+    triples = np.empty((capacity, 3), dtype=np.int64)
+    log_weight = np.empty(capacity)
+    gain = np.empty(capacity)
+    count = 0
+    for third in range(size):
+        for a in range(size):
+            for b in range(0 if through else a + 1, size):
+                if third == a or third == b or a == b:
+                    continue
+                owners_a, owners_b, owners_third = together[a, a, a], together[b, b, b], together[third, third, third]
+                with_a, with_b, of_both = together[third, third, a], together[third, third, b], together[a, a, b]
+                all_three = together[third, a, b]
+                if through:
+                    log_chance = _log_chance(with_a + owners_b - of_both, num_rows, elsewhere)
+                    new_a = owners_a
+                    new_b = owners_a + owners_b + owners_third - 2.0 * (with_a + with_b + of_both) + 4.0 * all_three
+                else:
+                    in_common = with_a + with_b + of_both - 2.0 * all_three
+                    all_of_both = owners_a + owners_b - of_both - with_a - with_b + 2.0 * all_three
+                    log_chance = np.logaddexp(
+                        _log_chance(in_common, num_rows, elsewhere), _log_chance(all_of_both, num_rows, elsewhere)
+                    ) - np.log(2.0)
+                    new_a = owners_a + owners_third - 2.0 * with_a
+                    new_b = owners_b + owners_third - 2.0 * with_b
+                triples[count, 0], triples[count, 1], triples[count, 2] = third, a, b
+                gain[count] = log_mass[int(new_a)] + log_mass[int(new_b)] + log_mass[0]
+                gain[count] -= log_mass[int(owners_a)] + log_mass[int(owners_b)] + log_mass[int(owners_third)]
+                log_weight[count] = log_chance + gain[count]
+                count += 1
+    return triples[:count], log_weight[:count], gain[:count]
 
 
-def _log_chance(misplaced: NDArray[np.float64], num_rows: int) -> NDArray[np.float64]:
-    return misplaced * np.log(_ELSEWHERE) + (num_rows - misplaced) * np.log1p(-_ELSEWHERE)
+@compiled(allocates=False)
+def _log_chance(misplaced, num_rows, elsewhere):  # type: ignore[no-untyped-def]
+    return misplaced * np.log(elsewhere) + (num_rows - misplaced) * np.log1p(-elsewhere)
 
 
 @dataclass(frozen=True)
