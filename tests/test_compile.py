@@ -8,6 +8,7 @@ from typing import NamedTuple
 
 import numpy as np
 import pytest
+from numba.core import event
 
 import pgfa
 from pgfa._compile import compiled, implements
@@ -62,6 +63,33 @@ def call_total(thing):
 )
 def test_the_class_of_the_first_argument_chooses_the_body(thing, expected):
     assert call_total(thing) == expected
+
+
+def add_some(thing, count):
+    return thing.scale + count
+
+
+def add_one_and_two(thing):
+    return add_some(thing, 1) + add_some(thing, count=2)
+
+
+def test_what_compiled_code_calls_is_compiled_once_and_python_may_call_it_too(monkeypatch):
+    monkeypatch.setitem(globals(), "add_some", compiled(add_some))
+    compilations = []
+
+    class Listener(event.Listener):
+        def on_start(self, happening):
+            compilations.append(happening.data["dispatcher"].py_func.__name__)
+
+        def on_end(self, happening):
+            pass
+
+    thing = Mixed(np.ones(3), 2.0)
+    with event.install_listener("numba:compile", Listener()):
+        assert compiled(add_one_and_two)(thing) == 7.0
+        assert sorted(compilations) == ["add_one_and_two", "add_some"]
+        assert add_some(thing, 5) == 7.0
+    assert compilations.count("add_some") == 2
 
 
 def adds_up_and_writes(function):

@@ -19,8 +19,10 @@ from typing import Any, TypeVar
 
 import numba
 from numba import types
-from numba.core.caching import FunctionCache, IndexDataCacheFile
+from numba.core.caching import FunctionCache
 from numba.extending import overload
+
+from pgfa._inner_code import InnerCompiler
 
 Function = TypeVar("Function", bound=Callable[..., Any])
 
@@ -100,15 +102,6 @@ class _OwnTypesCache(FunctionCache):
         return all(_is_ours(kind) for kind in getattr(sig, "args", sig))
 
 
-class _InnerCache(_OwnTypesCache):
-    """Keeps what compiled code calls apart from what Python calls; taken for each other they would crash a process."""
-
-    def __init__(self, function: Any) -> None:
-        super().__init__(function)
-        name = f"{self._impl.filename_base}-inner"
-        self._cache_file = IndexDataCacheFile(self._cache_path, name, self._impl.locator.get_source_stamp())
-
-
 def compiled(
     function: Function | None = None,
     *,
@@ -140,28 +133,39 @@ def compiled(
     if function is None:
         return lambda f: compiled(f, liberty=liberty, allocates=allocates, inline=inline, brief=brief)
     is_kept = _CACHE_DIRECTORY is not None
-    options: dict[str, Any] = {"nogil": not brief, "cache": is_kept} | _options(liberty, allocates, inline)
+    options = {"nogil": not brief} | _options(liberty, allocates, inline)
     # Numba decides where a function is cached when it is decorated, so the setting can be put back right after.
     before = numba.config.CACHE_DIR
     numba.config.CACHE_DIR = _CACHE_DIRECTORY or before
     try:
-        outer = numba.njit(**options)(function)
-        # Taking apart the objects that Python hands over, which for a row view means dozens of arrays, is code that
-        # takes longer to compile than most functions. Only what Python itself calls gets it.
-        inner = numba.njit(**options, no_cpython_wrapper=True)(function)
-        outer.get_call_template, outer.get_overload = inner.get_call_template, inner.get_overload
+        outer = numba.njit(**options, cache=is_kept)(function)
         if is_kept:
-            outer._cache, inner._cache = _OwnTypesCache(function), _InnerCache(function)
+            outer._cache = _OwnTypesCache(function)
+        _let_compiled_code_call(outer, numba.njit(**options, **_INNER)(function))
         return outer
     finally:
         numba.config.CACHE_DIR = before
 
 
+def _let_compiled_code_call(outer: Any, inner: Any) -> None:
+    """Make compiled code that calls `outer` take in `inner`, one for all numbers that may be written out in a call."""
+
+    def get_call_template(arguments: Any, keywords: dict[str, Any]) -> Any:
+        plain = {name: types.unliteral(kind) for name, kind in keywords.items()}
+        return inner.get_call_template(tuple(types.unliteral(kind) for kind in arguments), plain)
+
+    outer.get_call_template, outer.get_overload = get_call_template, inner.get_overload
+
+
+#: Options for code that only compiled code calls.
+_INNER: dict[str, Any] = {"no_cpython_wrapper": True, "pipeline_class": InnerCompiler}
+
 _IMPLEMENTED: dict[Any, set[type]] = {}
 
 
 def _options(liberty: str, allocates: bool, inline: bool) -> dict[str, Any]:
-    options = {"error_model": "numpy", "fastmath": LIBERTIES[liberty], "_nrt": allocates, "no_cfunc_wrapper": True}
+    options: dict[str, Any] = {"error_model": "numpy", "fastmath": LIBERTIES[liberty], "_nrt": allocates}
+    options["no_cfunc_wrapper"] = True
     return options | ({"forceinline": True} if inline else {})
 
 
@@ -194,7 +198,7 @@ def implements(
             return body if mine else None
 
         choose.__signature__ = inspect.signature(body)  # type: ignore[attr-defined]
-        overload(generic, strict=False, jit_options=options)(choose)
+        overload(generic, strict=False, jit_options=options | _INNER)(choose)
         return body
 
     return register

@@ -360,13 +360,17 @@ def draw_loadings(table, Z, V, intercept, tau_v, tau_x, with_intercept, intercep
         first, last = table.column_start[d], table.column_start[d + 1]
         factor = shared if first == last else own
         if first < last or not have_shared:
-            factor[:] = gram
+            for a in range(size):
+                for b in range(a + 1):
+                    factor[a, b] = gram[a, b]
             for i in range(first, last):
                 count = _list_owned(Z, table.missing_in_column[i], with_intercept, owned)
                 for a in range(count):
                     for b in range(a + 1):
                         factor[owned[a], owned[b]] -= 1.0
-            factor *= tau_x
+            for a in range(size):
+                for b in range(a + 1):
+                    factor[a, b] *= tau_x
             for k in range(num_features):
                 factor[k, k] += tau_v
             if with_intercept:
