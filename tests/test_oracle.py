@@ -16,7 +16,7 @@ from exactness import SIGNIFICANCE, chi_square_p_value, half
 from scipy import optimize, stats
 
 import pgfa
-from pgfa.samplers.sweep import NO_BIRTHS, sweep
+from pgfa.samplers.sweep import sweep
 
 VALID_TEST_PATHS = {name: name for name in ("zeros", "ones", "random", "unconditional")}
 BETAS = {"0": 0.0, "1": 1.0, "3": 3.0}
@@ -257,7 +257,7 @@ def test_one_sweep_from_the_same_matrix_has_the_same_law(prior_name, row_kernel,
 
     def sweep_compiled():
         new = Z.copy()
-        sweep(kernel, rows, new, new.sum(axis=0, dtype=np.int64), log_odds, NO_BIRTHS, block, 1.0, rng)
+        sweep(kernel, rows, new, new.sum(axis=0, dtype=np.int64), log_odds, None, block, 1.0, rng)
         return new
 
     def count(draw):

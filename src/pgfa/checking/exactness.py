@@ -20,7 +20,7 @@ from pgfa.inference.chain import Chain
 from pgfa.models.base import Model, Parameters
 from pgfa.priors.base import Prior
 from pgfa.samplers.base import RowSampler
-from pgfa.samplers.sweep import NO_BIRTHS, sweep
+from pgfa.samplers.sweep import sweep
 from pgfa.state import State
 
 #: A correct kernel fails a test with this probability; where seeds are fixed, in practice never.
@@ -127,7 +127,7 @@ def count_ends(
     counts[0] = num_replicates
     fixed_start = -1 if start is None else start
     _count_ends(
-        kernel, rows, Z, np.cumsum(target), fixed_start, prior.log_odds(model.num_rows, alpha), NO_BIRTHS,
+        kernel, rows, Z, np.cumsum(target), fixed_start, prior.log_odds(model.num_rows, alpha), None,
         rows.make_block(1), num_sweeps, power, rng, counts,
     )  # fmt: skip
     return counts[1:]
@@ -158,7 +158,7 @@ def count_ends_of_any_model(
         kernel = sampler.make_kernel(rows, num_columns)
         owners = Z.sum(axis=0, dtype=np.int64)
         for _ in range(num_sweeps):
-            sweep(kernel, rows, Z, owners, log_odds, NO_BIRTHS, rows.make_block(1), 1.0, rng)
+            sweep(kernel, rows, Z, owners, log_odds, None, rows.make_block(1), 1.0, rng)
         counts[int(Z.ravel() @ bits)] += 1
     return counts
 

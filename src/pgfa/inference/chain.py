@@ -15,7 +15,7 @@ from pgfa.priors.base import Prior
 from pgfa.samplers.base import RowSampler
 from pgfa.samplers.column_moves import ColumnMove
 from pgfa.samplers.discrete_particle_filter import DiscreteParticleFilter
-from pgfa.samplers.sweep import NO_BIRTHS, draw_births, sweep
+from pgfa.samplers.sweep import draw_births, sweep
 from pgfa.state import State, add_features, drop_unused_features, select_features
 
 UPDATES = ("features", "parameters", "concentration")
@@ -208,7 +208,7 @@ class Chain:
 
     def _update_features(self, power: float, warmup: bool) -> None:
         state = self._state
-        births = NO_BIRTHS
+        births = None
         if self.prior.grows:
             births = draw_births(state.num_rows, state.alpha, self.rng)
             state = add_features(state, self._model.feature_axes, int(births.sum()))

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
 from numpy.typing import NDArray
 
@@ -25,8 +23,9 @@ def sweep(kernel, rows, Z, owners, log_odds_table, births, block, power, rng):  
     log_odds_table
         Prior log odds of owning a column with 0, 1, ... other owners; minus infinity holds such columns as they are.
     births
-        Number of singletons that each row proposes to have, drawn from its prior, or empty where the number of columns
-        is fixed. There must be at least as many columns without owner as births in all.
+        Number of singletons that each row proposes to have, drawn from its prior, or None where the number of columns
+        is fixed, so that nothing about singletons is compiled. There must be at least as many columns without owner as
+        births in all.
     block
         Memory for one particle.
     power
@@ -55,29 +54,29 @@ def sweep(kernel, rows, Z, owners, log_odds_table, births, block, power, rng):  
             if log_odds[k] > -np.inf:
                 columns[free] = k
                 free += 1
-            if births.size > 0 and others == 0:
-                if z[k] == 1:
+            if births is not None:
+                if others == 0 and z[k] == 1:
                     old[num_old] = k
                     num_old += 1
-                elif num_new < births[n]:
+                elif others == 0 and num_new < births[n]:
                     new[num_new] = k
                     num_new += 1
         begin_row(rows, n)
         if free > 0:
             shuffle(columns, free, rng)
-            row_power = integrate_singletons(rows, num_old, power) if num_old > 0 else -1.0
+            row_power = -1.0
+            if births is not None and num_old > 0:
+                row_power = integrate_singletons(rows, num_old, power)
             integrated = row_power >= 0.0
             if integrated:
                 for i in range(num_old):
                     z[old[i]] = 0
-            else:
-                row_power = power
-            update_row(kernel, rows, n, z, log_odds, columns, free, row_power, rng)
-            if integrated:
+            update_row(kernel, rows, n, z, log_odds, columns, free, row_power if integrated else power, rng)
+            if births is not None and integrated:
                 for i in range(num_old):
                     z[old[i]] = 1
                 draw_singletons(rows, n, z, old[:num_old], power, rng)
-        if num_old > 0 or num_new > 0:
+        if births is not None and (num_old > 0 or num_new > 0):
             proposed += 1
             if propose_singletons(rows, n, z, old[:num_old], new[:num_new], block, power, rng):
                 accepted += 1
@@ -94,7 +93,3 @@ def sweep(kernel, rows, Z, owners, log_odds_table, births, block, power, rng):  
 def draw_births(num_rows: int, alpha: float, rng: np.random.Generator) -> NDArray[np.int64]:
     """For each row the number of singletons that it will propose to have."""
     return rng.poisson(alpha / num_rows, size=num_rows)
-
-
-#: For priors with a fixed number of columns.
-NO_BIRTHS: NDArray[Any] = np.empty(0, dtype=np.int64)
