@@ -92,6 +92,24 @@ def test_what_compiled_code_calls_is_compiled_once_and_python_may_call_it_too(mo
     assert compilations.count("add_some") == 2
 
 
+@compiled
+def refuse(count):
+    if count > 1:
+        raise ValueError("too many:", count)
+    return count
+
+
+@compiled
+def refuse_twice(count):
+    return refuse(count) + refuse(count + 1)
+
+
+def test_functions_that_compiled_code_calls_can_raise_with_values():
+    assert refuse_twice(0) == 1
+    with pytest.raises(ValueError, match=r"too many:.*2"):
+        refuse_twice(1)
+
+
 def adds_up_and_writes(function):
     """Innermost loops of a function that change a number and an array at once."""
     for loop in ast.walk(function):

@@ -22,7 +22,7 @@ from numba import types
 from numba.core.caching import FunctionCache
 from numba.extending import overload
 
-from pgfa._inner_code import InnerCompiler
+from pgfa._inner_code import InnerCompiler, OuterCompiler
 
 Function = TypeVar("Function", bound=Callable[..., Any])
 
@@ -138,7 +138,7 @@ def compiled(
     before = numba.config.CACHE_DIR
     numba.config.CACHE_DIR = _CACHE_DIRECTORY or before
     try:
-        outer = numba.njit(**options, cache=is_kept)(function)
+        outer = numba.njit(**options, cache=is_kept, pipeline_class=OuterCompiler)(function)
         if is_kept:
             outer._cache = _OwnTypesCache(function)
         _let_compiled_code_call(outer, numba.njit(**options, **_INNER)(function))

@@ -15,6 +15,7 @@ from numba import _dynfunc
 from numba.core.codegen import JITCodeLibrary
 from numba.core.compiler import CompilerBase, DefaultPassBuilder
 from numba.core.compiler_machinery import register_pass
+from numba.core.environment import lookup_environment
 from numba.core.typed_passes import NativeLowering
 
 
@@ -51,12 +52,41 @@ class _InnerLowering(NativeLowering):
         return True
 
 
-class InnerCompiler(CompilerBase):
+@register_pass(mutates_CFG=True, analysis_only=False)
+class _OuterLowering(NativeLowering):
+    """All the way, and what functions that were taken in need of Python, to raise exceptions, is put in their reach."""
+
+    _name = "pgfa_outer_lowering"
+
+    def run_pass(self, state: Any) -> bool:
+        super().run_pass(state)
+        for variable in state.library._final_module.global_variables:
+            environment = lookup_environment(variable.name)
+            if environment is not None:
+                state.library.codegen.set_env(variable.name, environment)
+        return True
+
+
+class _Compiler(CompilerBase):
     """Numba's compiler with another last step."""
+
+    last_step: type[NativeLowering]
 
     def define_pipelines(self) -> list[Any]:
         standard = DefaultPassBuilder.define_nopython_pipeline(self.state)
         passes = standard.passes
-        standard.passes = [(_InnerLowering if step is NativeLowering else step, why) for step, why in passes]
+        standard.passes = [(self.last_step if step is NativeLowering else step, why) for step, why in passes]
         standard.finalize()
         return [standard]
+
+
+class InnerCompiler(_Compiler):
+    """For code that only compiled code calls."""
+
+    last_step = _InnerLowering
+
+
+class OuterCompiler(_Compiler):
+    """For code that Python calls."""
+
+    last_step = _OuterLowering
