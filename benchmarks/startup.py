@@ -20,7 +20,7 @@ begin = time.perf_counter()
 import numpy as np
 import pgfa
 imported = time.perf_counter()
-{data}
+data = {data}
 chain = pgfa.Chain({model}(data), pgfa.BetaBernoulli({features}), seed=1)
 chain.step()
 print(imported - begin, time.perf_counter() - begin)
@@ -28,10 +28,10 @@ print(imported - begin, time.perf_counter() - begin)
 
 #: Data, model and number of features of each first sweep.
 MODELS = {
-    "linear Gaussian": ("data = np.random.default_rng(0).normal(size=(1000, 10))", "pgfa.LinearGaussian", 20),
-    "relational": ("data = (np.random.default_rng(0).random((50, 50)) < 0.2).astype(float)", "pgfa.Relational", 10),
+    "linear Gaussian": ("np.random.default_rng(0).normal(size=(1000, 10))", "pgfa.LinearGaussian", 20),
+    "relational": ("(np.random.default_rng(0).random((50, 50)) < 0.2).astype(float)", "pgfa.Relational", 10),
     "PyClone": (
-        "data = pgfa.simulate('pyclone', pgfa.BetaBernoulli(4), rng=1, num_rows=50, num_samples=4).data",
+        "pgfa.simulate('pyclone', pgfa.BetaBernoulli(4), rng=1, num_rows=50, num_samples=4).data",
         "pgfa.PyClone",
         4,
     ),

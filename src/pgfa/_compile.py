@@ -34,6 +34,9 @@ LIBERTIES = {
     "arithmetic": {"reassoc", "contract", "arcp", "nsz", "afn"},
 }
 
+#: Options for code that only compiled code calls.
+_INNER: dict[str, Any] = {"no_cpython_wrapper": True, "pipeline_class": InnerCompiler}
+
 
 def _hash_sources() -> str:
     digest = hashlib.sha256()
@@ -156,9 +159,6 @@ def _let_compiled_code_call(outer: Any, inner: Any) -> None:
 
     outer.get_call_template, outer.get_overload = get_call_template, inner.get_overload
 
-
-#: Options for code that only compiled code calls.
-_INNER: dict[str, Any] = {"no_cpython_wrapper": True, "pipeline_class": InnerCompiler}
 
 _IMPLEMENTED: dict[Any, set[type]] = {}
 

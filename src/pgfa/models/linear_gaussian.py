@@ -360,6 +360,7 @@ def draw_loadings(table, Z, V, intercept, tau_v, tau_x, with_intercept, intercep
         first, last = table.column_start[d], table.column_start[d + 1]
         factor = shared if first == last else own
         if first < last or not have_shared:
+            # Not as whole arrays: what is said where shapes do not fit would take longer to compile than all else.
             for a in range(size):
                 for b in range(a + 1):
                     factor[a, b] = gram[a, b]

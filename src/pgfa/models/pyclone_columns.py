@@ -27,7 +27,6 @@ from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.special import gammaln
 
 from pgfa._compile import compiled
 from pgfa.adaptation import StepSize
@@ -363,13 +362,12 @@ def be_born_or_die(given: Given, Z: NDArray[np.uint8], V: NDArray[np.float64], r
         k = int(rng.integers(num_features))
         large_Z, large_V = Z, V.copy()
         small_Z = np.ascontiguousarray(np.delete(Z, k, axis=1))
-        size = int(Z[:, k].sum())
     others = np.delete(np.arange(large_Z.shape[1]), k)
     donor = _pick(np.append(others, EVERYONE), rng)
     rows = given.make_rows(large_Z, large_V)
     log_weight, logits, pools = weigh_column(rows, k, others, donor, forward, given.power, rng)
-    log_columns = gammaln(size) + gammaln(num_rows - size + 1) - gammaln(num_rows + 1) - np.log(harmonic(num_rows))
-    log_ratio = log_weight + given.log_mass[size] - np.log(large_Z.shape[1]) - log_columns
+    # Owners are drawn as the prior has them; what is left of it is the Poisson number of columns.
+    log_ratio = log_weight + np.log(given.alpha * harmonic(num_rows) / large_Z.shape[1])
     if not np.log(rng.random()) < (log_ratio if forward else -log_ratio):
         return stay
     if forward:

@@ -143,10 +143,10 @@ def _count_together(Z):  # type: ignore[no-untyped-def]
 
 @compiled
 def rate_thirds(Z, log_mass, through, elsewhere):  # type: ignore[no-untyped-def]
-    """All choices of a third column and two others: which, the log weight of each, and its part that the prior has.
+    """All choices of a third column and two others, the log weight of each, and the part of it that is the prior's.
 
-    The log weight is the log probability of drawing the third from those two, of whose rows some are `elsewhere`, plus
-    the gain in log prior mass if it dies.
+    The log weight is the log probability of drawing the third from those two, where each row may be `elsewhere` than
+    expected with that probability, plus the gain in log prior mass if it dies.
     """
     num_rows, size = Z.shape
     together = _count_together(Z)
