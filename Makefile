@@ -22,6 +22,9 @@ help: ## show this list
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## /  make \1\t/' | expand -t 22
 
 # Most modules of the libraries are never imported: without compiling all of them setting up takes half of the time.
+# Those that are leave their bytecode behind, even where the machine's owner says otherwise: else every start would
+# compile them again, which takes 5 s.
+unexport PYTHONDONTWRITEBYTECODE
 $(STAMP): pyproject.toml
 	$(PYTHON) -m venv --clear $(VENV)
 	$(BIN)/python -m pip install --quiet --no-compile --editable '.[dev]'

@@ -65,6 +65,7 @@ def time_first_sweep(quick: bool) -> Result:
 
 def _run(cache: str, data: str, model: str, features: int) -> tuple[float, float]:
     environment = os.environ | {"NUMBA_CACHE_DIR": cache}
+    environment.pop("PYTHONDONTWRITEBYTECODE", None)
     program = FIRST_SWEEP.format(data=data, model=model, features=features)
     output = subprocess.run(
         [sys.executable, "-c", program], env=environment, check=True, capture_output=True, text=True

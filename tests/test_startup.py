@@ -42,6 +42,12 @@ def test_nothing_heavy_is_imported():
     assert not heavy & loaded
 
 
+def test_models_bring_no_part_of_scipy_but_its_special_functions():
+    script = "import sys, pgfa; pgfa.PyClone, pgfa.Relational, pgfa.LinearGaussian; print(*sys.modules)"
+    loaded = set(subprocess.run([sys.executable, "-c", script], capture_output=True, text=True).stdout.split())
+    assert "scipy.special" in loaded and not {"scipy.optimize", "scipy.stats", "scipy.cluster"} & loaded
+
+
 @pytest.mark.slow
 def test_eight_processes_at_once_share_one_cache(tmp_path):
     processes = [start(SWEEP, tmp_path, NUMBA_CACHE_DIR=tmp_path / "cache") for _ in range(8)]

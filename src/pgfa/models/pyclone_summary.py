@@ -7,7 +7,6 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.optimize import linear_sum_assignment
 
 from pgfa import checks
 from pgfa.state import State, iterate_states
@@ -74,6 +73,8 @@ def merge_same_columns(state: State) -> State:
 
 def _match(Z: NDArray[np.uint8], reference: Floats) -> tuple[NDArray[np.intp], NDArray[np.intp]]:
     """Pairs of columns of Z and of the reference such that, in all, they differ as little as possible."""
+    from scipy.optimize import linear_sum_assignment
+
     Z = Z.astype(float)
     distance = Z.sum(axis=0)[:, np.newaxis] + reference.sum(axis=0) - 2.0 * Z.T @ reference
     # A reference of probabilities: the expected number of differences, for entries on and off.
