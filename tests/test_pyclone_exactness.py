@@ -23,7 +23,7 @@ from scipy import stats
 import pgfa
 from pgfa._compile import implements
 from pgfa.models import pyclone_columns, pyclone_rows, pyclone_updates
-from pgfa.models.pyclone_columns import weigh_column, weigh_split
+from pgfa.models.pyclone_columns import _change_owners, weigh_column, weigh_split
 from pgfa.models.pyclone_rows import CloneRows
 from pgfa.models.pyclone_shares import EVERYONE
 from pgfa.models.pyclone_table import OPTIONAL, REQUIRED
@@ -168,24 +168,31 @@ def test_precision_leaves_its_posterior():
 
 
 @cache
-def buffet_problem(power, num_draws=100_000):
-    """Two mutations in one sample: how many populations have the first only, the second only, both.
-
-    Under the buffet these numbers are independent Poisson variables with mean alpha / 2, and given them what each kind
-    has together is Dirichlet-distributed: so the posterior is known up to integrals, done here by brute force.
-    """
+def two_mutations():
+    """A model of two mutations in one sample, a concentration, and the log likelihood of each at prevalences phi."""
     rows = [("m0", "s0", 9, 11, 1, 1, 2, 1.0, 0.01), ("m1", "s0", 20, 4, 2, 1, 2, 0.9, 0.01)]
     model = pgfa.PyClone(pd.DataFrame(rows, columns=COLUMNS), v_prior=(0.8, 1.0))
-    alpha, most = 1.5, 11
-    rng = np.random.default_rng(9)
     singles = [model.with_data(pd.DataFrame(model.table.iloc[[n]])) for n in range(2)]
     phi = np.linspace(1e-9, 1.0 - 1e-9, 4001)
     curves = [
         [single.log_likelihood(np.array([[1, 0]], dtype=np.uint8), {"V": np.array([[p], [1.0 - p]])}) for p in phi]
         for single in singles
     ]
-    curves[0][0] = singles[0].log_likelihood(np.zeros((1, 0), dtype=np.uint8), {"V": np.zeros((0, 1))})
-    curves[1][0] = singles[1].log_likelihood(np.zeros((1, 0), dtype=np.uint8), {"V": np.zeros((0, 1))})
+    for single, curve in zip(singles, curves):
+        curve[0] = single.log_likelihood(np.zeros((1, 0), dtype=np.uint8), {"V": np.zeros((0, 1))})
+    return model, 1.5, curves, phi
+
+
+@cache
+def buffet_problem(power, num_draws=100_000):
+    """Two mutations in one sample: how many populations have the first only, the second only, both.
+
+    Under the buffet these numbers are independent Poisson variables with mean alpha / 2, and given them what each kind
+    has together is Dirichlet-distributed: so the posterior is known up to integrals, done here by brute force.
+    """
+    model, alpha, curves, phi = two_mutations()
+    most = 11
+    rng = np.random.default_rng(9)
     classes = [counts for counts in product(range(most + 1), repeat=3) if sum(counts) <= most]
     log_prob, particles = [], []
     for counts in classes:
@@ -299,6 +306,96 @@ def test_regroupings_whose_choice_is_not_paid_for_are_found_out(name, monkeypatc
 
     monkeypatch.setattr(pyclone_columns, name, careless)
     assert regrouping_p_value("beta-binomial", 0.3, monkeypatch) < 1e-6
+
+
+def twins_p_value(num_replicates=6000, num_moves=6):
+    """Exact draws of Z with three columns and V, then nothing but twins emptied and made."""
+    prior = pgfa.BetaBernoulli(3, a=1.5)
+    model, alpha, curves, phi = two_mutations()
+    rng = np.random.default_rng(12)
+    matrices = np.ascontiguousarray(all_matrices(2, 3), dtype=np.uint8)
+    log_prob, particles = [], []
+    for Z in matrices:
+        V = rng.gamma(0.8, size=(20_000, 3))
+        prevalences = V @ Z.T / V.sum(axis=1, keepdims=True)
+        log_lik = sum(np.interp(prevalences[:, n], phi, curves[n]) for n in range(2))
+        weights = np.exp(log_lik - log_lik.max())
+        log_prob.append(prior.log_prob(Z, alpha) + log_lik.max() + np.log(weights.mean()))
+        particles.append((V, np.cumsum(weights) / weights.sum()))
+    prob = np.exp(np.array(log_prob) - max(log_prob))
+    prob /= prob.sum()
+    index = {Z.tobytes(): i for i, Z in enumerate(matrices)}
+    counts = np.zeros(prob.size, dtype=np.int64)
+    num_accepted = 0
+    log_mass = prior.log_column_mass(2, alpha)
+    given = pyclone_columns.Given(lambda Z, V: model.rows(Z, {"V": V}), prior, alpha, log_mass, 1.0)
+    for i in rng.choice(prob.size, size=num_replicates, p=prob):
+        draws, cumulative = particles[i]
+        V = draws[min(np.searchsorted(cumulative, rng.random()), len(draws) - 1)][:, np.newaxis]
+        Z = matrices[i].copy()
+        for _ in range(num_moves):
+            Z, V, accepted = pyclone_columns.empty_or_make_twin(given, Z, V, rng)
+            num_accepted += accepted
+        counts[index[Z.tobytes()]] += 1
+    assert num_accepted > 0.2 * num_replicates
+    return chi_square_p_value(counts, prob)
+
+
+def test_twins_that_are_emptied_and_made_leave_the_enumerated_posterior():
+    assert twins_p_value() > SIGNIFICANCE
+
+
+def twin_without_choice(given, Z, V, k, donor, owners, log_ratio, rng):
+    """Forgets how many twins there were to choose from."""
+    sizes = owners.sum(), Z[:, k].sum()
+    return _change_owners(given, Z, V, k, donor, owners, given.log_mass[sizes[0]] - given.log_mass[sizes[1]], rng)
+
+
+def twin_without_prior(given, Z, V, k, donor, owners, log_ratio, rng):
+    """Forgets the prior of Z."""
+    sizes = owners.sum(), Z[:, k].sum()
+    return _change_owners(
+        given, Z, V, k, donor, owners, log_ratio - given.log_mass[sizes[0]] + given.log_mass[sizes[1]], rng
+    )
+
+
+def twin_without_jacobian(rows, k, others, donor, *arguments):
+    """Forgets that shares are drawn as logits."""
+    log_weight, logits, pools = weigh_column(rows, k, others, donor, *arguments)
+    return log_weight + np.logaddexp(0.0, logits).sum() + np.logaddexp(0.0, -logits).sum(), logits, pools
+
+
+@pytest.mark.parametrize(
+    ("name", "wrong"),
+    [
+        ("_change_owners", twin_without_choice),
+        pytest.param("_change_owners", twin_without_prior, marks=pytest.mark.slow),
+        pytest.param("weigh_column", twin_without_jacobian, marks=pytest.mark.slow),
+    ],
+)
+def test_twins_without_corrections_are_found_out(name, wrong, monkeypatch):
+    monkeypatch.setattr(pyclone_columns, name, wrong)
+    assert twins_p_value() < 1e-6
+
+
+def test_a_population_torn_into_twins_is_put_together():
+    """Splits and mergers cannot, since none of the two has a mutation alone."""
+    rng = np.random.default_rng(4)
+    prior = pgfa.BetaBernoulli(4)
+    truth = pgfa.simulate("pyclone", prior, rng=rng, num_rows=60, num_samples=4)
+    Z = np.zeros((60, 4), dtype=np.uint8)
+    Z[:, :2] = rng.random((60, 2)) < 0.6
+    V = np.array([[1.0], [1.0], [0.3], [0.3]]) * rng.uniform(0.5, 1.5, size=(4, 4))
+    model = truth.model.with_data(truth.model.sample_data(Z, {"V": V}, rng))
+    torn = np.stack([Z[:, 0], Z[:, 1], Z[:, 1], Z[:, 3]], axis=1)
+    halves = np.stack([V[0], 0.5 * V[1], 0.5 * V[1], V[2] + V[3]])
+    given = pyclone_columns.Given(lambda Z, V: model.rows(Z, {"V": V}), prior, 1.0, prior.log_column_mass(60, 1.0), 1.0)
+    for move, mends in ((pyclone_columns.split_or_merge, False), (pyclone_columns.empty_or_make_twin, True)):
+        here = torn, halves
+        for _ in range(100):
+            *here, _ = move(given, *here, rng)
+        assert np.array_equal(here[0][:, [0]], Z[:, [0]])
+        assert (np.count_nonzero(here[0].any(axis=0)) == 2) == mends
 
 
 def test_two_populations_told_as_three_are_put_together(monkeypatch):

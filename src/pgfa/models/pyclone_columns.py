@@ -13,7 +13,9 @@ decide in random order for k, the new one or both, each by its likelihood and by
 undoes it.
 
 Where the number of columns is fixed, a split uses an empty column and a merge leaves one behind, whose share is drawn
-given all owners of the other; birth and death become one move that replaces a column.
+given all owners of the other; birth and death become one move that replaces a column. Populations that the same rows
+own, *twins*, are one that is told as two. A merger cannot put them together, since none of the two has a row alone;
+emptying one of them can, and its reverse gives an empty one the rows of another.
 
 *Regrouping*, where the number of columns is fixed: two populations with many mutations in common are easily told as
 three, of which one has what they have in common, and as many cells as both together. Then `propose_two` finds them, and
@@ -242,6 +244,8 @@ class Given(NamedTuple):
 
 #: One in this many moves is a birth or death, which looks at all rows; a split looks at the owners of one column.
 BIRTH_EVERY = 5
+#: Where the number of columns is fixed, one in so many of these empties a twin or makes one.
+TWINS_EVERY = 2
 #: Of the others, where the number of columns is fixed, one in so many is a regrouping.
 REGROUPING_EVERY = 3
 
@@ -379,19 +383,66 @@ def be_born_or_die(given: Given, Z: NDArray[np.uint8], V: NDArray[np.float64], r
 
 
 def _replace(given: Given, Z: NDArray[np.uint8], V: NDArray[np.float64], rng: np.random.Generator) -> Outcome:
-    """A column dies and another is born in its place, with owners drawn from the prior."""
+    """A column dies and another is born in its place, with owners drawn from the prior, or as twins are made or not."""
+    if rng.random() * TWINS_EVERY < 1.0:
+        return empty_or_make_twin(given, Z, V, rng)
     k = int(rng.integers(Z.shape[1]))
+    donor = _pick(np.append(np.delete(np.arange(Z.shape[1]), k), EVERYONE), rng)
+    owners = given.prior.sample(rng, Z.shape[0], given.alpha)[:, 0]
+    # What owners have in the prior is how often they are proposed.
+    return _change_owners(given, Z, V, k, donor, owners, 0.0, rng)
+
+
+def empty_or_make_twin(given: Given, Z: NDArray[np.uint8], V: NDArray[np.float64], rng: np.random.Generator) -> Outcome:
+    """Toss a coin, then propose to empty one of two populations with the same owners, or to make such a pair."""
+    in_use = Z.any(axis=0)
+    used, empty = np.flatnonzero(in_use), np.flatnonzero(~in_use)
+    in_common = Z.T @ Z.astype(np.float64)
+    sizes = in_common.diagonal()
+    are_alike = (in_common == sizes) & (in_common == sizes[:, np.newaxis]) & in_use
+    np.fill_diagonal(are_alike, False)
+    num_twins = np.count_nonzero(are_alike)
+    owners = np.zeros(Z.shape[0], dtype=Z.dtype)
+    if rng.random() < 0.5:
+        if num_twins == 0:
+            return Outcome(Z, V, False)
+        k, donor = divmod(_pick(np.flatnonzero(are_alike), rng), Z.shape[1])
+        log_ratio = np.log(num_twins / ((empty.size + 1) * (used.size - 1)))
+    else:
+        if used.size == 0 or empty.size == 0:
+            return Outcome(Z, V, False)
+        k, donor = _pick(empty, rng), _pick(used, rng)
+        owners[:] = Z[:, donor]
+        later_twins = num_twins + 2 * (1 + np.count_nonzero(are_alike[donor]))
+        log_ratio = np.log(empty.size * used.size / later_twins)
+    log_ratio += given.log_mass[int(owners.sum())] - given.log_mass[int(sizes[k])]
+    return _change_owners(given, Z, V, k, donor, owners, float(log_ratio), rng)
+
+
+def _change_owners(
+    given: Given,
+    Z: NDArray[np.uint8],
+    V: NDArray[np.float64],
+    k: int,
+    donor: int,
+    owners: NDArray[np.uint8],
+    log_ratio: float,
+    rng: np.random.Generator,
+) -> Outcome:
+    """Give population k other owners and another share, taken from the donor.
+
+    `log_ratio` is what the prior of Z and the choice of k, donor and owners say for it.
+    """
     others = np.delete(np.arange(Z.shape[1]), k)
-    donor = _pick(np.append(others, EVERYONE), rng)
     backward, _, _ = weigh_column(given.make_rows(Z, V), k, others, donor, False, given.power, rng)
     new_Z, new_V = Z.copy(), V.copy()
-    new_Z[:, k] = given.prior.sample(rng, Z.shape[0], given.alpha)[:, 0]
+    new_Z[:, k] = owners
     if donor != EVERYONE:
         new_V[donor] += new_V[k]
     new_V[k] = 0.0
     rows = given.make_rows(new_Z, new_V)
     forward, logits, pools = weigh_column(rows, k, others, donor, True, given.power, rng)
-    if not np.log(rng.random()) < forward - backward:
+    if not np.log(rng.random()) < forward - backward + log_ratio:
         return Outcome(Z, V, False)
     _settle_column(rows, k, donor, pools, logits)
     return Outcome(new_Z, new_V, True)
