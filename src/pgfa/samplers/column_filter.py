@@ -11,6 +11,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from pgfa import lanes
 from pgfa._compile import compiled
 from pgfa.columns import read_residual
 from pgfa.samplers.base import draw_index, exponentiate, shuffle
@@ -59,7 +60,7 @@ class Workspace(NamedTuple):
 def make_workspace(num_particles: int, num_columns: int, num_rows: int, num_dims: int) -> Workspace:
     """Memory to move so many columns of so many rows."""
     capacity = num_particles + 3
-    children = capacity * 2**num_columns
+    places, children = lanes.padded(capacity), lanes.padded(capacity * 2**num_columns)
     pairs = num_columns * (num_columns + 1) // 2
     width = -(-num_dims // _STRETCH) * _STRETCH
     return Workspace(
@@ -73,13 +74,13 @@ def make_workspace(num_particles: int, num_columns: int, num_rows: int, num_dims
         log_placeholder=np.zeros(capacity),
         next_log_placeholder=np.zeros(capacity),
         log_odds=np.zeros((2, num_columns, capacity)),
-        log_weight=np.zeros(capacity),
+        log_weight=np.zeros(places),
         child_log_prior=np.zeros(children),
         child_determinant=np.zeros(children),
         child_log_weight=np.zeros(children),
         weights=np.zeros(children),
         light=np.zeros(children, dtype=np.int64),
-        chosen=np.zeros(capacity, dtype=np.int64),
+        chosen=np.zeros(places, dtype=np.int64),
         history=np.zeros((num_rows, capacity), dtype=np.int32),
         residual=np.zeros(width),
         is_observed=np.zeros(width),
@@ -320,7 +321,7 @@ def move_columns(work, view, Z, group, moved, never_none, a, b, log_mass, log_se
             log_weight[p] += log_mass[int(owners[i, p])]
             in_use += 1 if owners[i, p] > 0 else 0
         log_weight[p] += log_selection[in_use]
-    total, _ = exponentiate(log_weight, count, work.weights)
+    total = exponentiate(log_weight, count, work.weights)
     final = draw_index(work.weights, count, total, rng)
 
     for d in range(num_dims):
