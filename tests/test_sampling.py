@@ -39,7 +39,8 @@ def assert_same_draws(first: xr.DataTree, second: xr.DataTree) -> None:
         xr.testing.assert_identical(
             first["posterior"][name].drop_attrs().load(), second["posterior"][name].drop_attrs().load()
         )
-    xr.testing.assert_equal(first["sample_stats"]["lp"], second["sample_stats"]["lp"])
+    stats = [tree["sample_stats"].to_dataset().drop_vars("time").load() for tree in (first, second)]
+    xr.testing.assert_equal(*stats)
 
 
 @pytest.mark.parametrize("prior", PRIORS, ids=repr)
@@ -278,6 +279,13 @@ def assert_deaths_change_nothing(prior, deaths, length, path, monkeypatch, model
 @pytest.mark.parametrize(("deaths", "prior"), half(by_name([3], [8], [9, 14], [17, 18]), by_name(*PRIORS)))
 def test_resumption_equals_the_uninterrupted_run(prior, deaths, tmp_path, monkeypatch):
     assert_deaths_change_nothing(prior, deaths, SHORT, tmp_path / "run", monkeypatch)
+
+
+@pytest.mark.parametrize(("deaths", "prior"), half(by_name([10], [9, 13], [8, 12, 15]), by_name(*PRIORS)))
+def test_resumption_between_thinned_draws(prior, deaths, tmp_path, monkeypatch):
+    """Draws are at iterations 11, 14, 17 and 20, and their acceptance rates count from the draw before."""
+    length = SHORT | {"draws": 4, "thin": 3}
+    assert_deaths_change_nothing(prior, deaths, length, tmp_path / "run", monkeypatch)
 
 
 @pytest.mark.parametrize(("deaths", "prior"), half(by_name([2, 8], [12, 15], [16, 21]), by_name(*PRIORS)))
