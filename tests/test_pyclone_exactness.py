@@ -22,7 +22,7 @@ from scipy import stats
 
 import pgfa
 from pgfa._compile import implements
-from pgfa.models import pyclone_columns, pyclone_rows, pyclone_updates
+from pgfa.models import pyclone_columns, pyclone_posterior, pyclone_rows, pyclone_updates
 from pgfa.models.pyclone_columns import _change_owners, weigh_column, weigh_split
 from pgfa.models.pyclone_rows import CloneRows
 from pgfa.models.pyclone_shares import EVERYONE
@@ -667,7 +667,7 @@ class NoJacobian(NamedTuple):
 @implements(move_sample, NoJacobian)
 def _move_without_jacobian(kind, target, m, point, proposal, reserve, rng):
     """Halves or doubles a share as `Copies` does, and forgets what that does to volumes."""
-    pyclone_updates.evaluate(target, m, point)
+    pyclone_posterior.evaluate(target, m, point)
     for k in range(point.u.size):
         proposal.u[:] = point.u
         partner = (k + 1) % point.u.size
