@@ -307,6 +307,15 @@ def test_resumption_among_renewals(prior, deaths, tmp_path, monkeypatch):
     assert_deaths_change_nothing(prior, deaths, length, tmp_path / "run", monkeypatch, NETWORK)
 
 
+def test_moves_that_are_not_proposed_at_first_have_a_rate_later(tmp_path):
+    options = SHORT | {"warmup": 0}
+    reference = pgfa.sample(NETWORK, PRIORS[1], **options)
+    missing = np.isnan(reference["sample_stats"]["acceptance_columns"].values)
+    assert missing[:, 0].any() and not missing.all()
+    path = tmp_path / "run"
+    assert_same_draws(reference, pgfa.sample(NETWORK, PRIORS[1], checkpoint=path, checkpoint_interval=0.0, **options))
+
+
 def test_chains_beside_a_failed_one_are_waited_for_in_peace(monkeypatch):
     """Without taking the interpreter from them all the time to look whether they are done."""
     from pgfa.inference import sampling
