@@ -72,7 +72,7 @@ def _datasets(
     coords: dict[str, Any] = {"chain": numbers, "draw": np.arange(length), "feature": np.arange(width)}
     posterior: dict[str, Any] = {}
     stats: dict[str, Any] = {}
-    names = sorted(set(chains[0][0]) - {"is_warmup"})
+    names = sorted({name for chain in chains for segment in chain for name in segment} - {"is_warmup"})
     for name in names:
         values = _join(chains, name, axes.get(name, ()), width, length, store)
         if name.startswith(_STAT):
@@ -92,18 +92,23 @@ def _datasets(
 def _join(
     chains: list[list[Any]], name: str, axes: tuple[int, ...], width: int, length: int, store: RunStore | None
 ) -> Any:
-    present = [[segment[name] for segment in chain if name in segment] for chain in chains]
-    size = sum(part.size * part.dtype.itemsize for chain in present for part in chain)
-    is_lazy = store is not None and size > _LARGEST_IN_MEMORY
-    if is_lazy:
+    parts = [[_part(segment, name) for segment in chain] for chain in chains]
+    size = sum(part.size * part.dtype.itemsize for chain in parts for part in chain)
+    if store is not None and size > _LARGEST_IN_MEMORY:
         import dask.array as lazy
 
-        joined = [
-            lazy.concatenate([widen(lazy.from_zarr(part), axes, width) for part in chain])[:length] for chain in present
-        ]
+        def read(part: Any) -> Any:
+            return part if isinstance(part, np.ndarray) else lazy.from_zarr(part)
+
+        joined = [lazy.concatenate([widen(read(part), axes, width) for part in chain])[:length] for chain in parts]
         return lazy.stack(joined)
     arrays = []
-    for chain in present:
-        parts = [store.read_array(part) if store is not None else part for part in chain]
-        arrays.append(np.concatenate([widen(part, axes, width) for part in parts])[:length])
+    for chain in parts:
+        present = [part if store is None or isinstance(part, np.ndarray) else store.read_array(part) for part in chain]
+        arrays.append(np.concatenate([widen(part, axes, width) for part in present])[:length])
     return np.stack(arrays)
+
+
+def _part(segment: Any, name: str) -> Any:
+    """What a segment holds of a variable: NaN where it has no acceptance rate, as nothing had been proposed yet."""
+    return segment[name] if name in segment else np.full(segment["alpha"].shape[0], np.nan)
