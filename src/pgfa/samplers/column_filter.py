@@ -187,6 +187,12 @@ def _absorb(mean, covariance, pattern, residual, is_observed, tau_x, gain, out_m
 
 
 @compiled(allocates=False)
+def _fill(values, number):  # type: ignore[no-untyped-def]
+    for d in range(values.size):
+        values[d] = number
+
+
+@compiled(allocates=False)
 def _copy_moments(mean, covariance, out_mean, out_covariance):  # type: ignore[no-untyped-def]
     for i in range(mean.shape[0]):
         for d in range(mean.shape[1]):
@@ -233,7 +239,7 @@ def _weigh_patterns(work, means, covariances, owners, count, first_pattern, plac
     return child
 
 
-@compiled
+@compiled(allocates=False)
 def move_columns(work, view, Z, group, moved, never_none, a, b, log_mass, log_selection, rng):  # type: ignore[no-untyped-def]
     """Lay out the columns of `group` anew for the rows in `moved`, and draw their values; Z and V change in place.
 
@@ -265,11 +271,11 @@ def move_columns(work, view, Z, group, moved, never_none, a, b, log_mass, log_se
         order[t] = moved[t]
     shuffle(order, num_moved, rng)
 
-    means[0] = 0.0
-    covariances[0] = 0.0
     for i in range(size):
-        covariances[0, _pair(i, i)] = 1.0 / view.tau_v
-    owners[:, 0] = 0.0
+        owners[i, 0] = 0.0
+        _fill(means[0, i], 0.0)
+        for j in range(i + 1):
+            _fill(covariances[0, _pair(i, j)], 1.0 / view.tau_v if i == j else 0.0)
     log_placeholder[0] = 0.0
     log_weight[0] = 0.0
     count = 1
@@ -334,7 +340,7 @@ def move_columns(work, view, Z, group, moved, never_none, a, b, log_mass, log_se
         particle = entry // num_patterns
 
 
-@compiled
+@compiled(allocates=False)
 def _draw_values(mean, covariance, d, V, group, rng):  # type: ignore[no-untyped-def]
     """Draw the values of the columns in dimension d from their Normal posterior; the Cholesky factor is written out."""
     e0 = rng.standard_normal()
