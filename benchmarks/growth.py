@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 import pandas as pd
+from matplotlib.figure import Figure
 
 import pgfa
 from benchmarks.suites import Result, median_milliseconds, suite
@@ -27,9 +28,11 @@ DEARER_BY_DIMENSIONS, DEARER_BY_HOLES = 3.0, 2.0
 def measure_growth(quick: bool) -> Result:
     repeats = 3 if quick else 9
     rows = []
+    curves = {}
     for what, (values, steepest) in GROWTH.items():
         complete = {"missing": 0.0} if what == "dimensions" else {}
         times = [time_sweep(repeats, **(USUAL | complete | {what: value})) for value in values]
+        curves[what] = values, times
         slope = slope_of(values, times)
         dearer = times[-1] / times[0]
         met = dearer <= DEARER_BY_DIMENSIONS if what == "dimensions" else steepest is None or slope <= steepest
@@ -49,7 +52,24 @@ def measure_growth(quick: bool) -> Result:
             f"Required: slopes of at most 1.1 in rows and features; {DEARER_BY_DIMENSIONS:.0f} times the time of 10 "
             f"dimensions at 1000; {DEARER_BY_HOLES:.0f} times that of complete data with holes.",
         ],
+        picture=draw_curves(curves),
     )
+
+
+def draw_curves(curves: dict[str, tuple[Iterable[float], list[float]]]) -> Figure:
+    """A panel for each size that is varied, with logarithmic axes; a dotted line grows in proportion."""
+    figure = Figure(figsize=(9.0, 2.8), layout="constrained")
+    for axes, (what, (values, times)) in zip(figure.subplots(1, len(curves), sharey=True), curves.items()):
+        sizes = np.array(list(values), dtype=float)
+        axes.loglog(sizes, times, "o-", color="tab:orange", label="one sweep")
+        axes.loglog(sizes, times[-1] * sizes / sizes[-1], ":", color="0.5", label="in proportion")
+        axes.set_xlabel(what)
+        axes.set_xticks(sizes, [f"{size:g}" for size in sizes], minor=False)
+        axes.minorticks_off()
+        if what == next(iter(curves)):
+            axes.set_ylabel("milliseconds")
+            axes.legend(frameon=False, fontsize=8)
+    return figure
 
 
 def slope_of(sizes: Iterable[float], times: Iterable[float]) -> float:
