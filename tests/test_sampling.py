@@ -216,6 +216,26 @@ def test_starts_of_a_run():
     assert [json.loads(fit.attrs["settings"])["starts"] for fit in (one, two, default)] == [1, 2, 4]
 
 
+@pytest.mark.parametrize("lazy", [False, True])
+def test_a_kind_of_move_that_was_never_proposed_has_no_rate(lazy, tmp_path, monkeypatch):
+    """Neither in some chains as a whole, nor in some of the segments that a chain was saved in."""
+    from pgfa.inference import tree
+
+    network = pgfa.Relational((np.random.default_rng(3).random((5, 5)) < 0.3).astype(float), self_links=False)
+    options = {"draws": 3, "warmup": 0, "chains": 3, "seed": 0, **QUIET}
+    fit = pgfa.sample(network, PRIORS[0], **options)
+    rate = fit["sample_stats"]["acceptance_columns"].values
+    proposed = ~np.isnan(rate)
+    assert proposed.any() and not proposed.any(axis=1).all() and not proposed[:, 0].all(), "else this shows nothing"
+    if lazy:
+        monkeypatch.setattr(tree, "_LARGEST_IN_MEMORY", 0)
+    stored = pgfa.sample(network, PRIORS[0], checkpoint=tmp_path / "run", checkpoint_interval=0.0, **options)
+    for found in (stored, pgfa.load(tmp_path / "run")):
+        assert set(found["sample_stats"].data_vars) == set(fit["sample_stats"].data_vars)
+        np.testing.assert_array_equal(found["sample_stats"]["acceptance_columns"].values, rate)
+        assert (found["sample_stats"]["acceptance_columns"].chunks is not None) == lazy
+
+
 def test_a_given_start_is_the_only_one():
     state = pgfa.Chain(MODEL, PRIORS[0], seed=9).state
     options = SHORT | {"warmup": 120}
@@ -398,6 +418,10 @@ def _lose_segment(path):
     shutil.rmtree(path / "chain-1" / "segment-00000")
 
 
+def _lose_array(path):
+    shutil.rmtree(path / "chain-0" / "segment-00000" / "V")
+
+
 def _lose_data(path):
     shutil.rmtree(path / "model" / "X")
 
@@ -418,6 +442,7 @@ def intact(tmp_path_factory):
         (_flip_bits, "alpha cannot be read"),
         (_lose_chunk, "chunks are missing"),
         (_lose_segment, "segment 0 of chain 1 is missing"),
+        (_lose_array, "a segment has no array V"),
         (_lose_data, "its model cannot be rebuilt"),
     ],
 )

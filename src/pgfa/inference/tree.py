@@ -11,12 +11,14 @@ import xarray as xr
 import pgfa
 from pgfa.inference.recording import feature_axes_of_draws, watched_pairs, widen
 from pgfa.models.base import Model
-from pgfa.storage.store import RunStore
+from pgfa.storage.store import RunStore, StoreError
 
 #: Draws on disk of more than this many bytes stay there and are read on demand.
 _LARGEST_IN_MEMORY = 256_000_000
 
 _STAT = "stat_"
+#: Shares of proposals that were accepted: the only arrays that a segment may be without.
+_RATE = "stat_acceptance_"
 
 
 def build_tree(
@@ -72,7 +74,7 @@ def _datasets(
     coords: dict[str, Any] = {"chain": numbers, "draw": np.arange(length), "feature": np.arange(width)}
     posterior: dict[str, Any] = {}
     stats: dict[str, Any] = {}
-    names = sorted(set(chains[0][0]) - {"is_warmup"})
+    names = sorted({name for chain in chains for segment in chain for name in segment} - {"is_warmup"})
     for name in names:
         values = _join(chains, name, axes.get(name, ()), width, length, store)
         if name.startswith(_STAT):
@@ -92,18 +94,33 @@ def _datasets(
 def _join(
     chains: list[list[Any]], name: str, axes: tuple[int, ...], width: int, length: int, store: RunStore | None
 ) -> Any:
-    present = [[segment[name] for segment in chain if name in segment] for chain in chains]
+    present = [[_part(segment, name, store) for segment in chain] for chain in chains]
     size = sum(part.size * part.dtype.itemsize for chain in present for part in chain)
     is_lazy = store is not None and size > _LARGEST_IN_MEMORY
     if is_lazy:
         import dask.array as lazy
 
         joined = [
-            lazy.concatenate([widen(lazy.from_zarr(part), axes, width) for part in chain])[:length] for chain in present
+            lazy.concatenate(
+                [
+                    widen(lazy.from_array(part) if isinstance(part, np.ndarray) else lazy.from_zarr(part), axes, width)
+                    for part in chain
+                ]
+            )[:length]
+            for chain in present
         ]
         return lazy.stack(joined)
     arrays = []
     for chain in present:
-        parts = [store.read_array(part) if store is not None else part for part in chain]
+        parts = [part if store is None or isinstance(part, np.ndarray) else store.read_array(part) for part in chain]
         arrays.append(np.concatenate([widen(part, axes, width) for part in parts])[:length])
     return np.stack(arrays)
+
+
+def _part(segment: Any, name: str, store: RunStore | None) -> Any:
+    """An array of a segment; NaN where nothing of a kind was proposed, so that it has no rate of acceptance."""
+    if name in segment:
+        return segment[name]
+    if not name.startswith(_RATE):
+        raise StoreError(f"{store.path if store else 'a run'} is damaged: a segment has no array {name}")
+    return np.full(segment["alpha"].shape[0], np.nan)
