@@ -6,6 +6,7 @@ import io
 import json
 import os
 import re
+import shutil
 import signal
 import subprocess
 import sys
@@ -24,6 +25,7 @@ from pgfa.cli.options import BadOption, PriorName, RunOptions, SamplerName, pars
 from pgfa.cli.running import default_out
 from pgfa.demo import run_demo
 from pgfa.demo.show import choose_held_out, shares_of_levels
+from pgfa.report import file_names
 
 QUICK = ["--sampler", "gibbs", "--no-column-moves", "--chains", "2", "--no-progress", "--seed", "1"]
 SHORT = [*QUICK, "--draws", "20", "--warmup", "10"]
@@ -85,6 +87,7 @@ def test_fit_writes_draws_tables_and_pictures(fitted):
     assert names == {f"{name}.csv" for name in tables} | {
         "trace.png", "owners.png", "loadings.png", "run.zarr", "fit.json"
     }  # fmt: skip
+    assert names - {"run.zarr", "fit.json"} == set(file_names(pgfa.LinearGaussian(np.eye(2))))
     for path in out.glob("*.png"):
         assert path.read_bytes().startswith(b"\x89PNG")
     tree = pgfa.load(out / "run.zarr")
@@ -191,6 +194,8 @@ def test_networks_from_both_formats(tmp_path):
     renewals = [json.loads(pgfa.load(tmp_path / out / "run.zarr").attrs["settings"])["renewal"] for out in ("a", "b")]
     assert renewals == [pgfa.Relational.renewal, 0]
     assert "n0 → n1" in flat(result.stdout)
+    written = {path.name for path in (tmp_path / "a").iterdir()} - {"run.zarr", "fit.json"}
+    assert written == set(file_names(pgfa.Relational(X)))
     probability = pd.read_csv(tmp_path / "a" / "link_probability.csv")
     assert list(probability.columns) == ["from", *names]
     weights = pd.read_csv(tmp_path / "a" / "weights.csv")
@@ -218,6 +223,8 @@ def test_read_counts(tmp_path):
     run("simulate", "pyclone", "--rows", 12, "--samples", 2, "--features", 2, "--seed", 1, "--out", path)
     result = run("fit", "pyclone", path, "--features", 2, *SHORT, "--out", tmp_path / "out")
     assert "population" in result.stdout
+    written = {path.name for path in (tmp_path / "out").iterdir()} - {"run.zarr", "fit.json"}
+    assert written == set(file_names(pgfa.PyClone(pd.read_csv(path, sep="\t"))))
     prevalences = pd.read_csv(tmp_path / "out" / "prevalences.csv")
     assert len(prevalences) == 24
     assert (prevalences["lower"] <= prevalences["upper"]).all()
@@ -316,6 +323,48 @@ def test_an_earlier_run_is_not_overwritten_by_accident(fitted, data, tmp_path):
     run("fit", "linear-gaussian", data, *SHORT, "--out", tmp_path / "file", code=2)
 
 
+def test_files_that_are_of_no_run_are_never_written_over(data, tmp_path):
+    command = ["fit", "linear-gaussian", data, "--features", 2, *SHORT, "--out", tmp_path]
+    (tmp_path / "trace.csv").write_text("mine")
+    (tmp_path / "weights.csv").write_text("written for networks only, so that it is in nobody's way")
+    for options in ([], ["--overwrite"]):
+        assert "holds trace.csv, which this run would write over" in flat(run(*command, *options, code=2).stderr)
+    assert (tmp_path / "trace.csv").read_text() == "mine"
+    assert {path.name for path in tmp_path.iterdir()} == {"trace.csv", "weights.csv"}
+    own = tmp_path / "owners.csv"
+    own.write_bytes(data.read_bytes())
+    command[2] = own
+    for options in ([], ["--overwrite"]):
+        assert f"write its owners.csv over the input {own}" in flat(run(*command, *options, code=2).stderr)
+    assert own.read_bytes() == data.read_bytes()
+
+
+def test_tables_of_another_model_go_with_its_run(data, tmp_path):
+    out = tmp_path / "out"
+    run("simulate", "relational", "--rows", 8, "--features", 2, "--seed", 5, "--out", tmp_path / "n.csv")
+    run("fit", "relational", tmp_path / "n.csv", "--features", 2, *SHORT, "--out", out)
+    of_networks = {"weights.csv", "link_probability.csv", "unknown_links.csv", "network.png"}
+    assert of_networks <= {path.name for path in out.iterdir()}
+    (out / "thoughts.txt").write_text("mine")
+    run("fit", "linear-gaussian", data, "--features", 2, *SHORT, "--out", out, "--overwrite")
+    names = {path.name for path in out.iterdir()}
+    assert not of_networks & names
+    assert {"loadings.csv", "thoughts.txt"} <= names
+    # Without its draws it is a run no longer, but the tables are known to be of one.
+    shutil.rmtree(out / "run.zarr")
+    command = ["fit", "linear-gaussian", data, "--features", 2, *SHORT, "--out", out]
+    assert "or say --overwrite" in flat(run(*command, code=2).stderr)
+    run(*command, "--overwrite")
+
+
+@pytest.mark.skipif(not Path("/proc").exists(), reason="a folder in which nobody can write")
+def test_a_folder_that_cannot_be_made_is_named(data):
+    result = run("fit", "linear-gaussian", data, "--features", 2, *SHORT, "--out", "/proc/nowhere", code=2)
+    assert "--out /proc/nowhere: cannot write there" in flat(result.stderr)
+    result = run("simulate", "linear-gaussian", "--features", 2, "--out", "/proc/nowhere/x.csv", code=2)
+    assert "--out /proc/nowhere/x.csv: cannot write there" in flat(result.stderr)
+
+
 def test_what_nobody_expected_ends_with_one(data, tmp_path, monkeypatch):
     def fail(*_, **__):
         raise ValueError("a bug")
@@ -379,8 +428,6 @@ def test_summary_shows_what_fit_showed(fitted, tmp_path):
 
 
 def test_summary_does_without_the_notes(fitted, tmp_path):
-    import shutil
-
     _, out = fitted
     shutil.copytree(out, tmp_path / "copy")
     (tmp_path / "copy" / "fit.json").write_text('{"scale": 3}')
@@ -422,6 +469,17 @@ def test_simulated_networks_can_be_fitted(tmp_path):
     assert network.shape == (15, 15)
     assert np.isnan(np.diagonal(network)).all()
     run("fit", "relational", path, "--symmetric", "--features", 2, *SHORT, "--out", tmp_path / "out")
+
+
+def test_simulate_replaces_nothing_unless_told_to(tmp_path):
+    command = ["simulate", "linear-gaussian", "--rows", 5, "--features", 2, "--seed", 1, "--out", tmp_path / "x.csv"]
+    values = tmp_path / "x-truth-values.csv"
+    values.write_text("mine")
+    assert f"{values} exists already" in flat(run(*command, code=2).stderr)
+    assert values.read_text() == "mine"
+    assert not (tmp_path / "x.csv").exists()
+    run(*command, "--overwrite")
+    assert values.read_text() != "mine"
 
 
 @pytest.mark.parametrize("arguments", [[], ["--out", "x.parquet"], ["--out", "x.csv", "--rows", "0"]])

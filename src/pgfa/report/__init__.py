@@ -14,11 +14,11 @@ from pgfa.inference.diagnostics import diagnose
 from pgfa.io import write_table
 from pgfa.models.base import Model
 from pgfa.report import linear_gaussian, overview, pyclone, relational  # noqa: F401  (models' parts register themselves)
-from pgfa.report.base import Findings, Fit, Notes, findings_of
+from pgfa.report.base import Findings, Fit, Notes, file_names, findings_of
 from pgfa.report.text import plain
 from pgfa.summary import summarise
 
-__all__ = ["Fit", "Notes", "make_fit", "print_report", "write_report"]
+__all__ = ["Fit", "Notes", "file_names", "make_fit", "print_report", "write_report"]
 
 _MOST_FEATURES_SHOWN = 20
 _MOST_ROWS_ARRANGED = 20_000

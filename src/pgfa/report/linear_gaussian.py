@@ -14,7 +14,7 @@ from pgfa.summary import states_of
 _NUM_COLUMNS_SHOWN = 4
 
 
-@reporter("LinearGaussian")
+@reporter("LinearGaussian", files=("loadings.csv", "loadings.png", "loadings_sd.csv", "imputed.csv"))
 def report_linear_gaussian(fit: Fit) -> Findings:
     """Loadings, imputed entries, and how much of the data the features explain."""
     model, names = fit.model, fit.summary.names

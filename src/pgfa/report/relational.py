@@ -17,7 +17,7 @@ _LARGEST_TABLE = 1000
 _NUM_SHOWN = 5
 
 
-@reporter("Relational")
+@reporter("Relational", files=("weights.csv", "link_probability.csv", "unknown_links.csv", "network.png"))
 def report_relational(fit: Fit) -> Findings:
     """Weights between features, probabilities of links, and the likeliest of those that are unknown."""
     model: Any = fit.model
