@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from pgfa.cli.options import Delimiter, NoHeader, RunOptions, takes
+from pgfa.cli.options import BadOption, Delimiter, NoHeader, RunOptions, takes
 from pgfa.cli.running import default_out, input_errors, run_fit, say
 
 if TYPE_CHECKING:
@@ -27,6 +27,10 @@ IndexColumn = Annotated[
         help="Column with the labels of the rows.",
         show_default="the first, if it has no name or no numbers",
     ),
+]
+
+Drop = Annotated[
+    list[str] | None, typer.Option(metavar="NAME", help="Column to leave out; may be given several times.")
 ]
 
 
@@ -52,9 +56,7 @@ def fit_linear_gaussian(
         bool, typer.Option("--standardise", help="Bring each column to mean 0 and standard deviation 1 first.")
     ] = False,
     index_column: IndexColumn = None,
-    drop: Annotated[
-        list[str] | None, typer.Option(metavar="NAME", help="Column to leave out; may be given several times.")
-    ] = None,
+    drop: Drop = None,
     delimiter: Delimiter = None,
     no_header: NoHeader = False,
     run: RunOptions = RunOptions(),  # noqa: B008
@@ -113,6 +115,7 @@ def fit_relational(
         bool, typer.Option("--bias", help="Let nodes without features have links too. Sparse networks need it.")
     ] = False,
     index_column: IndexColumn = None,
+    drop: Drop = None,
     delimiter: Delimiter = None,
     no_header: NoHeader = False,
     run: RunOptions = RunOptions(),  # noqa: B008
@@ -133,13 +136,21 @@ def fit_relational(
                 symmetric=symmetric,
                 self_links=self_links,
                 index_column=index_column,
+                drop=drop or (),
                 delimiter=delimiter,
                 header=not no_header,
             )
             model = Relational(table, symmetric, bool(self_links), bias)
         else:
+            if index_column is not None:
+                raise BadOption("--index-column has no meaning for --format edges; --drop leaves a column out")
             edges = io.read_edges(
-                file, symmetric=symmetric, self_links=self_links, delimiter=delimiter, header=not no_header
+                file,
+                symmetric=symmetric,
+                self_links=self_links,
+                drop=drop or (),
+                delimiter=delimiter,
+                header=not no_header,
             )
             model = Relational.from_edges(edges, symmetric, bool(self_links), bias)
         if not bias and model.num_links < 0.2 * model.num_pairs:
