@@ -507,6 +507,15 @@ def test_demo_writes_pictures_and_tables(demo):
         assert text in flat(result.stdout)
 
 
+def test_all_tables_of_the_demo_count_the_same_owners(demo):
+    result, out = demo
+    for name in ("mice", "law-firm"):
+        features, groups = pd.read_csv(out / name / "features.csv"), pd.read_csv(out / name / "groups.csv")
+        assert groups["owners"].tolist()[1:] == features["owners"].tolist()
+        assert features["owners"].tolist() != features["owners_in_best_draw"].tolist(), "else this shows nothing"
+    assert flat(result.stdout).count("Owners are rows that own the feature in more than half of the draws") == 2
+
+
 def test_demo_beats_its_baselines_even_when_short(demo):
     _, out = demo
     error = pd.read_csv(out / "mice" / "held_out.csv").set_index("prediction")["rmse"]
@@ -545,6 +554,9 @@ def test_shares_of_groups_among_owners():
     shares = shares_of_levels(Z, ["F1", "F2"], design, {"sex": "f"})
     assert shares["f"].tolist() == [0.75, 1.0, 0.5]
     assert shares["owners"].tolist() == [4, 2, 2]
+    nobody = shares_of_levels(np.zeros((4, 1), dtype=np.uint8), ["F1"], design, {"sex": "f"})
+    assert nobody["owners"].tolist() == [4, 0]
+    assert nobody["f"].isna().tolist() == [False, True]
 
 
 def test_demo_refuses_nonsense(tmp_path):

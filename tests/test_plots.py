@@ -66,7 +66,7 @@ def test_titles_fit_beside_long_labels(title):
         plots.loadings(phi, ["a", "b"], feature_labels=labels, title=title),
         plots.populations(phi, ["a", "b"], feature_labels=labels, title=title),
         plots.network(np.eye(3), np.eye(3), labels=labels, title=title),
-        plots.trace(dict.fromkeys([labels[0], "b"], [1.0, 2.0]), title=title * 3),
+        plots.trace({labels[0]: [1.0, 2.0], "b": [2.0, 1.0]}, title=title * 3),
     ):
         figure.draw_without_rendering()
         box = figure._suptitle.get_window_extent()

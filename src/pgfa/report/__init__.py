@@ -67,7 +67,8 @@ def print_report(fit: Fit, console: Console, *, findings: Findings | None = None
     num_chains = len(fit.chains)
     if brief:
         console.print(overview.features_table(fit, findings, _MOST_FEATURES_SHOWN))
-        for sentence in [overview.one_line_verdict(diagnostics, fit), *overview.duplicates(fit), *findings.sentences]:
+        said = overview.features_in_words(fit, _MOST_FEATURES_SHOWN)
+        for sentence in [*said, overview.one_line_verdict(diagnostics, fit), *findings.sentences]:
             console.print(plain(sentence))
         return
     console.print(overview.diagnostics_table(diagnostics, num_chains))
