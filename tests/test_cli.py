@@ -25,7 +25,8 @@ from pgfa.cli.options import BadOption, PriorName, RunOptions, SamplerName, pars
 from pgfa.cli.running import default_out
 from pgfa.demo import run_demo
 from pgfa.demo.show import choose_held_out, shares_of_levels
-from pgfa.report import file_names
+from pgfa.report import file_names, make_fit
+from pgfa.report.base import findings_of
 
 QUICK = ["--sampler", "gibbs", "--no-column-moves", "--chains", "2", "--no-progress", "--seed", "1"]
 SHORT = [*QUICK, "--draws", "20", "--warmup", "10"]
@@ -235,6 +236,54 @@ def test_read_counts(tmp_path):
     result = run("fit", "pyclone", path, *SHORT, "--out", tmp_path / "bad", code=2)
     assert "line 3, column ref_counts: expected a whole number" in flat(result.stderr)
     assert not (tmp_path / "bad").exists()
+
+
+@pytest.mark.parametrize(
+    ("command", "text", "message"),
+    [
+        (["linear-gaussian"], "a,b\nNA,\n,NaN\n", "t.csv has not a single value: every entry is missing"),
+        (["relational"], "a,b\nNA,\n,NA\n", "t.csv has not a single value"),
+        (["relational"], "a\n0\n", "t.csv: of no pair of nodes it is known whether they are linked"),
+        (["relational"], "a,b\n0,\n,0\n", "t.csv: of no pair of nodes"),
+        (["relational", "--format", "edges", "--symmetric"], "source,target,value\na,b,\n", "t.csv: of no pair"),
+        (
+            ["relational", "--format", "edges", "--no-self-links"],
+            "source,target\na,a\n",
+            "t.csv has links of nodes with themselves only",
+        ),
+        (
+            ["pyclone", "--delimiter", ","],
+            "mutation_id,sample_id,ref_counts,alt_counts,major_cn,minor_cn,normal_cn\nm,s,0,0,1,1,2\n",
+            "t.csv has not a single read",
+        ),
+    ],
+)
+def test_tables_in_which_nothing_is_observed(tmp_path, command, text, message):
+    (tmp_path / "t.csv").write_text(text)
+    result = run("fit", command[0], tmp_path / "t.csv", *command[1:], *SHORT, "--out", tmp_path / "out", code=2)
+    assert message in flat(result.stderr)
+    assert not (tmp_path / "out").exists()
+
+
+def test_nothing_is_said_of_what_cannot_be_measured(tmp_path):
+    (tmp_path / "c.csv").write_text("a,b\n1,1\n1,1\n1,1\n")
+    result = run("fit", "linear-gaussian", tmp_path / "c.csv", "--features", 1, *SHORT, "--out", tmp_path / "a")
+    assert "nan" not in result.stdout and "The noise has" in flat(result.stdout)
+    (tmp_path / "n.csv").write_text("a,b\n,1\n1,\n")
+    result = run("fit", "relational", tmp_path / "n.csv", "--features", 1, *SHORT, "--out", tmp_path / "b")
+    assert "nan" not in result.stdout and "cases" not in result.stdout
+
+
+def test_features_that_explain_nothing():
+    X = np.array([[1.0, 5.0], [1.5, 5.5], [1.0, 5.2]])
+    model = pgfa.LinearGaussian(X)
+    tree = pgfa.sample(
+        model, pgfa.BetaBernoulli(1), pgfa.Gibbs(), draws=4, warmup=0, chains=1, seed=1, progress=False, check=False
+    )
+    tree["posterior"]["V"][:] = 50.0
+    tree["posterior"]["Z"][:] = 1
+    said = findings_of(make_fit(tree, model)).sentences
+    assert "The features explain nothing of the variance within columns." in said
 
 
 # --- bad input ------------------------------------------------------------------------------------------------------

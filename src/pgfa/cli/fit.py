@@ -153,6 +153,10 @@ def fit_relational(
                 header=not no_header,
             )
             model = Relational.from_edges(edges, symmetric, bool(self_links), bias)
+        if model.num_pairs == 0:
+            raise io.TableError(
+                f"{file}: of no pair of nodes it is known whether they are linked; expected some 0 or 1"
+            )
         if not bias and model.num_links < 0.2 * model.num_pairs:
             say("Note: the network is sparse; consider --bias.", style="yellow")
     run_fit(model, Notes(source=str(file), row_name="node"), run, run.out or default_out(file))

@@ -62,6 +62,10 @@ def read_matrix(
     labels = None if of_labels is None else _labels(cells, of_labels)
     values = np.array([numbers_in(cells, j, expected, is_right) for j in kept]).T
     cells.refuse_problems(f"{_HOW_TO_SAY_MISSING} {_HOW_TO_DROP}")
+    if np.isnan(values).all():
+        raise TableError(
+            f"{cells.name} has not a single value: every entry is missing. Expected {expected} in some of them"
+        )
     row_name = None if of_labels is None or cells.columns is None else cells.columns[of_labels] or None
     return pd.DataFrame(
         values,
@@ -195,6 +199,11 @@ def read_edges(
     table = pd.DataFrame({**ends, "value": value}, dtype=object)
     if self_links is False:
         table = table[table["source"] != table["target"]]
+        if table.empty:
+            raise TableError(
+                f"{cells.name} has links of nodes with themselves only, and --no-self-links leaves these out: expected "
+                "at least one edge between two nodes"
+            )
     table["value"] = table["value"].astype(float)
     return table.reset_index(drop=True)
 

@@ -218,6 +218,9 @@ def _check(source: _Source) -> Counts:
     if source.problems:
         raise ValueError(_describe(source.name, source.problems, source.place))
 
+    if not (ref + alt).any():
+        raise ValueError(f"{source.name} has not a single read: expected ref_counts or alt_counts above 0 in some row")
+
     order = np.lexsort((sample, mutation))
     return Counts(
         mutation_ids,
