@@ -531,6 +531,15 @@ def test_simulate_replaces_nothing_unless_told_to(tmp_path):
     assert values.read_text() != "mine"
 
 
+@pytest.mark.parametrize("model", ["linear-gaussian", "relational", "pyclone"])
+def test_simulate_refuses_more_features_than_anybody_has_room_for(model, tmp_path):
+    command = ["simulate", model, "--rows", 5, "--seed", 1, "--out", tmp_path / "x.csv"]
+    for alpha in ("1e5", "1e200"):
+        result = run(*command, "--alpha", alpha, code=2)
+        assert "alpha must be at most 4380 for a matrix of 5 rows" in flat(result.stderr)
+    assert not (tmp_path / "x.csv").exists()
+
+
 @pytest.mark.parametrize("arguments", [[], ["--out", "x.parquet"], ["--out", "x.csv", "--rows", "0"]])
 def test_simulate_refuses_nonsense(arguments, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
