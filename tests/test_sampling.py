@@ -581,6 +581,8 @@ def test_diagnostics_of_good_bad_and_constant_quantities():
         ({"anneal": 2.0}, "anneal must lie between 0 and 1"),
         ({"max_time": -1.0}, "max_time must be a positive"),
         ({"executor": 3}, "executor must be a dask"),
+        ({"initial": 3}, "initial must be a State or one State for each of the 3 chains, got 3"),
+        ({"checkpoint": 5}, "checkpoint must be the path of a folder, got 5"),
     ],
 )
 def test_bad_arguments(change, message):
@@ -588,8 +590,18 @@ def test_bad_arguments(change, message):
         pgfa.sample(MODEL, PRIORS[0], **{**SHORT, **change})
 
 
+@pytest.mark.parametrize("thing", [3, None, np.zeros(2), xr.DataTree()])
+def test_things_that_are_no_draws(thing):
+    for function in (pgfa.diagnose, pgfa.summarise):
+        with pytest.raises(ValueError, match=r"tree must be the draws that pgfa\.sample or pgfa\.load returns, got"):
+            function(thing)
+    for function in (pgfa.load, pgfa.resume):
+        with pytest.raises(ValueError, match="checkpoint must be the path of a folder, got 5"):
+            function(5)
+
+
 def test_bad_models_and_samplers():
-    with pytest.raises(ValueError, match="model must be a Model"):
+    with pytest.raises(ValueError, match=r"model must be a Model, got ndarray of shape \(3, 2\); did you mean"):
         pgfa.sample(np.zeros((3, 2)), PRIORS[0], **SHORT)
     with pytest.raises(ValueError, match="sampler must be a RowSampler"):
         pgfa.sample(MODEL, PRIORS[0], sampler="dpf", **SHORT)

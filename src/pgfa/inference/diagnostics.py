@@ -9,6 +9,8 @@ import numpy as np
 import pandas as pd
 import xarray as xr
 
+from pgfa import checks
+
 #: Chains that agree have an R-hat below this, for every quantity.
 LARGEST_R_HAT = 1.05
 #: Effective draws, bulk and tail, that a summary needs from each chain.
@@ -41,6 +43,7 @@ def diagnose(tree: xr.DataTree) -> pd.DataFrame:
     >>> pgfa.diagnose(fit).loc["lp"].index.tolist()
     ['mean', 'sd', 'r_hat', 'ess_bulk', 'ess_tail']
     """
+    checks.draws("tree", tree)
     import arviz_stats
 
     rows = {}

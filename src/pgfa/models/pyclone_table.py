@@ -87,6 +87,10 @@ def _read_file(path: Path) -> _Source:
         lines = path.read_text(encoding="utf-8-sig").split("\n")
     except UnicodeDecodeError:
         raise ValueError(f"{name} is not a text file in UTF-8: expected a TSV file") from None
+    except OSError as error:
+        raise type(error)(
+            f"table must be the path of a TSV file, but {name} cannot be read: {error.strerror}"
+        ) from None
     while lines and not lines[-1].strip():
         lines.pop()
     if not lines:
