@@ -141,6 +141,15 @@ def test_features_and_owners_fit_together(fitted):
     assert features["agreement"].between(0.0, 1.0).all()
 
 
+def test_diagnostics_call_rows_by_their_labels(fitted):
+    _, out = fitted
+    quantities = pd.read_csv(out / "diagnostics.csv")["quantity"]
+    pairs = quantities[quantities.str.startswith("shared_features")]
+    assert len(pairs) > 5
+    label = r"(row \d+|.*zero.*|=HYPER.*|esc.*)"
+    assert pairs.str.fullmatch(rf"shared_features\[{label}, {label}\]").all()
+
+
 def test_standardised_columns_are_filled_in_the_units_of_the_file(data, tmp_path):
     options = ["--features", 2, *QUICK, "--draws", 100, "--warmup", 200, "--out", tmp_path]
     run("fit", "linear-gaussian", data, "--standardise", "--intercept", *options)
@@ -630,6 +639,7 @@ def test_version_and_help():
     assert run("--version").output.strip() == f"pgfa {pgfa.__version__}"
     for command in ([], ["fit"], ["simulate"]):
         assert "Usage" in run(*command, "--help").output
+    assert "bool" not in run("fit", "relational", "--help").output.lower(), "flags take no value"
     for command in COMMANDS:
         assert f"Example: pgfa {command}" in flat(run(*command.split(), "--help").output.replace("│", ""))
 

@@ -9,13 +9,13 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from pgfa.cli.options import BadOption, Delimiter, NoHeader, RunOptions, takes
+from pgfa.cli.options import BadOption, Command, Delimiter, Group, NoHeader, RunOptions, takes
 from pgfa.cli.running import default_out, input_errors, run_fit, say
 
 if TYPE_CHECKING:
     import pandas as pd
 
-app = typer.Typer(no_args_is_help=True, rich_markup_mode="rich", help="Fit a model to a table.")
+app = typer.Typer(cls=Group, no_args_is_help=True, rich_markup_mode="rich", help="Fit a model to a table.")
 
 File = Annotated[
     Path, typer.Argument(metavar="FILE", help="CSV, TSV or Parquet, compressed with gzip or not.", show_default=False)
@@ -46,6 +46,7 @@ class DensityName(StrEnum):
 
 @app.command(
     "linear-gaussian",
+    cls=Command,
     epilog="Example: [bold]pgfa fit linear-gaussian levels.csv --standardise --intercept --features 8[/]",
 )
 @takes(RunOptions)
@@ -90,7 +91,11 @@ def fit_linear_gaussian(
     run_fit(model, notes, run, run.out or default_out(file))
 
 
-@app.command("relational", epilog="Example: [bold]pgfa fit relational friends.csv --format edges --symmetric --bias[/]")
+@app.command(
+    "relational",
+    cls=Command,
+    epilog="Example: [bold]pgfa fit relational friends.csv --format edges --symmetric --bias[/]",
+)
 @takes(RunOptions)
 def fit_relational(
     file: File,
@@ -162,7 +167,11 @@ def fit_relational(
     run_fit(model, Notes(source=str(file), row_name="node"), run, run.out or default_out(file))
 
 
-@app.command("pyclone", epilog="Example: [bold]pgfa fit pyclone mutations.tsv --features 6 --density beta-binomial[/]")
+@app.command(
+    "pyclone",
+    cls=Command,
+    epilog="Example: [bold]pgfa fit pyclone mutations.tsv --features 6 --density beta-binomial[/]",
+)
 @takes(RunOptions)
 def fit_pyclone(
     file: File,

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from pgfa.cli.options import BadOption, takes
+from pgfa.cli.options import BadOption, Command, Group, takes
 from pgfa.cli.running import input_errors, make_console, naming_out
 
 if TYPE_CHECKING:
@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from pgfa.simulation import Simulation
 
 app = typer.Typer(
+    cls=Group,
     no_args_is_help=True,
     rich_markup_mode="rich",
     help="Draw a data set from a model, and write down the truth behind it.",
@@ -55,7 +56,9 @@ Missing = Annotated[float, typer.Option(min=0.0, max=1.0, metavar="X", help="Sha
 
 
 @app.command(
-    "linear-gaussian", epilog="Example: [bold]pgfa simulate linear-gaussian --features 5 --seed 1 --out data.csv[/]"
+    "linear-gaussian",
+    cls=Command,
+    epilog="Example: [bold]pgfa simulate linear-gaussian --features 5 --seed 1 --out data.csv[/]",
 )
 @takes(SimulationOptions)
 def simulate_linear_gaussian(
@@ -74,7 +77,11 @@ def simulate_linear_gaussian(
     )  # fmt: skip
 
 
-@app.command("relational", epilog="Example: [bold]pgfa simulate relational --rows 60 --symmetric --out network.csv[/]")
+@app.command(
+    "relational",
+    cls=Command,
+    epilog="Example: [bold]pgfa simulate relational --rows 60 --symmetric --out network.csv[/]",
+)
 @takes(SimulationOptions)
 def simulate_relational(
     rows: Rows = 60,
@@ -92,7 +99,9 @@ def simulate_relational(
 
 
 @app.command(
-    "pyclone", epilog="Example: [bold]pgfa simulate pyclone --rows 100 --samples 6 --features 4 --out mutations.tsv[/]"
+    "pyclone",
+    cls=Command,
+    epilog="Example: [bold]pgfa simulate pyclone --rows 100 --samples 6 --features 4 --out mutations.tsv[/]",
 )
 @takes(SimulationOptions)
 def simulate_pyclone(

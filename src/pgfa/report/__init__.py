@@ -36,7 +36,7 @@ def make_fit(
 def write_report(fit: Fit, out: Path, *, findings: Findings | None = None) -> list[str]:
     """Write tables (CSV) and pictures (PNG) to a folder; returns the names of the files."""
     findings = findings or findings_of(fit)
-    diagnostics = diagnose(fit.tree).rename_axis("quantity").reset_index()
+    diagnostics = overview.with_labels(diagnose(fit.tree), list(fit.summary.owners.index))
     tables = {"diagnostics": diagnostics, **overview.common_tables(fit), **findings.tables}
     lp = np.asarray(fit.tree["sample_stats"].dataset["lp"])
     owners = fit.summary.owners
