@@ -23,7 +23,7 @@ SAMPLERS: dict[str, Any] = {
 }
 
 
-@compiled
+@compiled(allocates=False)
 def bare_sweep(rows, Z, columns, block, next_block, parents, flips, log_lik, out, doubles):  # type: ignore[no-untyped-def]
     """Evaluate and write as many particles as a filter does, column by column: one, then all, or one, two, four, ..."""
     num_rows, num_columns = Z.shape

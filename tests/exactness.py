@@ -12,6 +12,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from scipy import stats
 from scipy.special import gammaln
 
 import pgfa
@@ -24,10 +25,12 @@ from pgfa.checking.exactness import (
     joint_p_values,
     rebuild,
 )
+from pgfa.priors.indian_buffet import harmonic
 
 __all__ = [
     "SIGNIFICANCE",
     "all_matrices",
+    "assert_from_the_prior",
     "chi_square_p_value",
     "count_ends",
     "enumerate_posterior",
@@ -72,6 +75,27 @@ def everyday(samplers: Sequence[Any]) -> list[Any]:
     """
     default = pgfa.DiscreteParticleFilter
     return [s if isinstance(s, default) else pytest.param(s, marks=pytest.mark.slow) for s in samplers]
+
+
+def assert_from_the_prior(
+    ends: Sequence[pgfa.State], prior: Any, rng: np.random.Generator, direct_rng: np.random.Generator, num_direct: int
+) -> None:
+    """Whether alpha and Z at the ends of chains have the law that direct draws have."""
+    num_rows = ends[0].num_rows
+    alpha = np.array([end.alpha for end in ends])
+    gamma = stats.gamma(prior.alpha_shape, scale=1.0 / prior.alpha_rate)
+    assert stats.kstest(alpha, gamma.cdf).pvalue > SIGNIFICANCE
+    direct = [prior.sample(direct_rng, num_rows, prior.sample_alpha(direct_rng)) for _ in range(num_direct)]
+    for statistic in (lambda Z: Z.any(axis=0).sum(), lambda Z: Z.sum(), lambda Z: (Z.sum(axis=0) == 1).sum()):
+        mine = [int(statistic(end.Z)) for end in ends]
+        theirs = [int(statistic(Z)) for Z in direct]
+        assert stats.ks_2samp(mine, theirs).pvalue > SIGNIFICANCE
+    if prior.grows:
+        used = np.array([end.num_features for end in ends])
+        # Randomised probability integral transform of K ~ Poisson(alpha H_N) given alpha.
+        poisson = stats.poisson(alpha * harmonic(num_rows))
+        uniform = poisson.cdf(used - 1) + rng.random(used.size) * poisson.pmf(used)
+        assert stats.kstest(uniform, "uniform").pvalue > SIGNIFICANCE
 
 
 def left_ordered(Z: np.ndarray) -> tuple[tuple[int, ...], ...]:

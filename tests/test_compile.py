@@ -142,19 +142,19 @@ def test_loops_that_may_be_reordered_do_not_both_add_up_and_write():
 @pytest.mark.parametrize("count", [4, 6, 10, 13])
 def test_sums_do_not_depend_on_where_arrays_lie(count):
     """Shares of a few populations, in memory right behind their logarithms and far away from these."""
-    from pgfa.models import pyclone_updates as updates
+    from pgfa.models import pyclone_posterior as posterior
 
     rng = np.random.default_rng(count)
     model = pgfa.simulate("pyclone", pgfa.BetaBernoulli(2), rng=1, num_rows=5, num_samples=1).model
     density = model._density_of({})
-    target = updates.make_target(model._layouts.by_sample, density, model._information, 1.0, 1.0, 1.0, count)
+    target = posterior.make_target(model._layouts.by_sample, density, model._information, 1.0, 1.0, 1.0, count)
     target.z[...] = rng.integers(0, 2, size=target.z.shape)
-    point = updates.make_point(target)
+    point = posterior.make_point(target)
     buffer = np.empty(100)
     buffer[:count] = rng.normal(size=count)
     found = []
     for start in (count, 60):
         here = point._replace(u=buffer[:count], v=buffer[start : start + count])
-        updates._predict(target, 0, here)
+        posterior.predict(target, 0, here)
         found.append(here.phi.tobytes())
     assert found[0] == found[1]

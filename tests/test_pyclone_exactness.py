@@ -12,6 +12,7 @@ import pytest
 from exactness import (
     SIGNIFICANCE,
     all_matrices,
+    assert_from_the_prior,
     chi_square_p_value,
     count_ends,
     enumerate_posterior,
@@ -22,13 +23,12 @@ from scipy import stats
 
 import pgfa
 from pgfa._compile import implements
-from pgfa.models import pyclone_columns, pyclone_rows, pyclone_updates
+from pgfa.models import pyclone_columns, pyclone_posterior, pyclone_rows, pyclone_updates
 from pgfa.models.pyclone_columns import _change_owners, weigh_column, weigh_split
 from pgfa.models.pyclone_rows import CloneRows
 from pgfa.models.pyclone_shares import EVERYONE
 from pgfa.models.pyclone_table import OPTIONAL, REQUIRED
 from pgfa.models.pyclone_updates import MOVES, Copies, Exchange, Langevin, move_sample
-from pgfa.priors.indian_buffet import harmonic
 from pgfa.rows import begin_row, draw_feature, flip, flipped, propose_singletons, spawn, start
 from pgfa.samplers import three_and_two
 from pgfa.small_matrices import solve_upper
@@ -447,25 +447,12 @@ def test_at_power_zero_the_prior_comes_back(name, density, num_replicates, num_i
         chain = pgfa.Chain(model, prior, pgfa.DiscreteParticleFilter(3), seed=rng, state=state)
         chain.step(num_iterations, power=0.0)
         ends.append(chain.state)
-    alpha = np.array([end.alpha for end in ends])
-    gamma = stats.gamma(prior.alpha_shape, scale=1.0 / prior.alpha_rate)
-    assert stats.kstest(alpha, gamma.cdf).pvalue > SIGNIFICANCE
     V = np.concatenate([end.parameters["V"].ravel() for end in ends])
     assert stats.kstest(V, stats.gamma(1.5, scale=0.5).cdf).pvalue > SIGNIFICANCE
     if density == "beta-binomial":
         precision = [end.parameters["precision"] for end in ends]
         assert stats.kstest(precision, stats.gamma(4.0, scale=1.0 / 0.3).cdf).pvalue > SIGNIFICANCE
-    direct_rng = np.random.default_rng(12)
-    direct = [prior.sample(direct_rng, num_rows, prior.sample_alpha(direct_rng)) for _ in range(10_000)]
-    for statistic in (lambda Z: Z.any(axis=0).sum(), lambda Z: Z.sum(), lambda Z: (Z.sum(axis=0) == 1).sum()):
-        mine = [int(statistic(end.Z)) for end in ends]
-        theirs = [int(statistic(Z)) for Z in direct]
-        assert stats.ks_2samp(mine, theirs).pvalue > SIGNIFICANCE
-    if prior.grows:
-        used = np.array([end.num_features for end in ends])
-        poisson = stats.poisson(alpha * harmonic(num_rows))
-        uniform = poisson.cdf(used - 1) + rng.random(used.size) * poisson.pmf(used)
-        assert stats.kstest(uniform, "uniform").pvalue > SIGNIFICANCE
+    assert_from_the_prior(ends, prior, rng, np.random.default_rng(12), 10_000)
 
 
 # --- the joint law ----------------------------------------------------------------------------------------------------
@@ -667,7 +654,7 @@ class NoJacobian(NamedTuple):
 @implements(move_sample, NoJacobian)
 def _move_without_jacobian(kind, target, m, point, proposal, reserve, rng):
     """Halves or doubles a share as `Copies` does, and forgets what that does to volumes."""
-    pyclone_updates.evaluate(target, m, point)
+    pyclone_posterior.evaluate(target, m, point)
     for k in range(point.u.size):
         proposal.u[:] = point.u
         partner = (k + 1) % point.u.size

@@ -10,6 +10,7 @@ import pytest
 from exactness import (
     SIGNIFICANCE,
     all_matrices,
+    assert_from_the_prior,
     buffet_class,
     chi_square_p_value,
     count_ends,
@@ -29,7 +30,6 @@ from pgfa.models import relational, relational_rows, relational_singletons
 from pgfa.models.network import Network, make_network
 from pgfa.models.relational_rows import ADDITIVE, PRODUCT, WEIGHTED, LinkRows, link_rows
 from pgfa.models.relational_weights import move_weights
-from pgfa.priors.indian_buffet import harmonic
 from pgfa.rows import begin_row, draw_feature, end_row, flip, flipped, propose_singletons, spawn, start
 
 SAMPLERS = [
@@ -354,24 +354,13 @@ def test_without_data_the_prior_comes_back(prior, num_replicates, num_iterations
         chain = pgfa.Chain(model, prior, pgfa.DiscreteParticleFilter(3), seed=rng, state=state)
         chain.step(num_iterations)
         ends.append(chain.state)
-    alpha = np.array([end.alpha for end in ends])
-    assert stats.kstest(alpha, stats.gamma(2.0, scale=1.0 / prior.alpha_rate).cdf).pvalue > SIGNIFICANCE
     taus = [end.parameters["tau"] for end in ends]
     assert stats.kstest(taus, stats.gamma(TAU_PRIOR[0], scale=1.0 / TAU_PRIOR[1]).cdf).pvalue > SIGNIFICANCE
     biases = [end.parameters["bias"] for end in ends]
     assert stats.kstest(biases, stats.norm(0.0, 1.0 / np.sqrt(0.1)).cdf).pvalue > SIGNIFICANCE
     scaled = np.concatenate([model._free_weights(end.parameters["V"]) * np.sqrt(end.parameters["tau"]) for end in ends])
     assert stats.kstest(scaled, stats.norm.cdf).pvalue > SIGNIFICANCE
-    direct_rng = np.random.default_rng(4)
-    direct = [prior.sample(direct_rng, num_rows, prior.sample_alpha(direct_rng)) for _ in range(20_000)]
-    for statistic in (lambda Z: Z.any(axis=0).sum(), lambda Z: Z.sum(), lambda Z: (Z.sum(axis=0) == 1).sum()):
-        mine, theirs = [int(statistic(end.Z)) for end in ends], [int(statistic(Z)) for Z in direct]
-        assert stats.ks_2samp(mine, theirs).pvalue > SIGNIFICANCE
-    if prior.grows:
-        used = np.array([end.num_features for end in ends])
-        poisson = stats.poisson(alpha * harmonic(num_rows))
-        uniform = poisson.cdf(used - 1) + rng.random(used.size) * poisson.pmf(used)
-        assert stats.kstest(uniform, "uniform").pvalue > SIGNIFICANCE
+    assert_from_the_prior(ends, prior, rng, np.random.default_rng(4), 20_000)
 
 
 # --- the buffet, enumerated with its weights summed out --------------------------------------------------------------

@@ -39,7 +39,8 @@ def assert_same_draws(first: xr.DataTree, second: xr.DataTree) -> None:
         xr.testing.assert_identical(
             first["posterior"][name].drop_attrs().load(), second["posterior"][name].drop_attrs().load()
         )
-    xr.testing.assert_equal(first["sample_stats"]["lp"], second["sample_stats"]["lp"])
+    stats = [tree["sample_stats"].to_dataset().drop_vars("time").load() for tree in (first, second)]
+    xr.testing.assert_equal(*stats)
 
 
 @pytest.mark.parametrize("prior", PRIORS, ids=repr)
@@ -300,6 +301,13 @@ def test_resumption_equals_the_uninterrupted_run(prior, deaths, tmp_path, monkey
     assert_deaths_change_nothing(prior, deaths, SHORT, tmp_path / "run", monkeypatch)
 
 
+@pytest.mark.parametrize(("deaths", "prior"), half(by_name([10], [9, 13], [8, 12, 15]), by_name(*PRIORS)))
+def test_resumption_between_thinned_draws(prior, deaths, tmp_path, monkeypatch):
+    """Draws are at iterations 11, 14, 17 and 20, and their acceptance rates count from the draw before."""
+    length = SHORT | {"draws": 4, "thin": 3}
+    assert_deaths_change_nothing(prior, deaths, length, tmp_path / "run", monkeypatch)
+
+
 @pytest.mark.parametrize(("deaths", "prior"), half(by_name([2, 8], [12, 15], [16, 21]), by_name(*PRIORS)))
 def test_resumption_among_several_starts(prior, deaths, tmp_path, monkeypatch):
     """Starts begin at 0, 3, 7 and 10, the best two have their turns at 14 and 16, and the better goes on at 18."""
@@ -317,6 +325,15 @@ def test_resumption_among_renewals(prior, deaths, tmp_path, monkeypatch):
     assert [turn.begin for turn in plan_turns(40, 0.25, renewal=6) if turn.task == "renew"] == [16, 22, 28]
     length = SHORT | {"warmup": 40, "draws": 4}
     assert_deaths_change_nothing(prior, deaths, length, tmp_path / "run", monkeypatch, NETWORK)
+
+
+def test_moves_that_are_not_proposed_at_first_have_a_rate_later(tmp_path):
+    options = SHORT | {"warmup": 0}
+    reference = pgfa.sample(NETWORK, PRIORS[1], **options)
+    missing = np.isnan(reference["sample_stats"]["acceptance_columns"].values)
+    assert missing[:, 0].any() and not missing.all()
+    path = tmp_path / "run"
+    assert_same_draws(reference, pgfa.sample(NETWORK, PRIORS[1], checkpoint=path, checkpoint_interval=0.0, **options))
 
 
 def test_chains_beside_a_failed_one_are_waited_for_in_peace(monkeypatch):

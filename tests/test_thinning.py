@@ -10,22 +10,30 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy.stats import chi2_contingency
 
+from pgfa.lanes import padded
 from pgfa.samplers.thinning import find_threshold, thin
 
 
 def thin_by(log_weight, num_kept, kept, rng, num_pairs=0):
     """Survivors, their log weights, and the place of the kept one."""
     size = log_weight.size
-    chosen, new_log_weight = np.full(num_kept + 3, -1), np.empty(num_kept + 3)
+    places, room = padded(size), padded(num_kept + 3)
+    chosen, new_log_weight = np.full(room, -1), np.full(room, np.nan)
     count, place = thin(
-        log_weight, size, num_kept, num_pairs, -np.inf, kept, rng, np.empty(size), np.empty(size, dtype=np.int64),
-        chosen, new_log_weight,
+        with_room(log_weight), size, num_kept, num_pairs, -np.inf, kept, rng, np.full(places, np.nan),
+        np.full(places, -1), chosen, new_log_weight,
     )  # fmt: skip
     return chosen[:count], new_log_weight[:count], place
 
 
 def threshold_of(log_weight, num_kept, num_pairs=0):
-    return find_threshold(log_weight, log_weight.size, num_kept, num_pairs, np.empty(log_weight.size))
+    room = with_room(log_weight)
+    return find_threshold(room, log_weight.size, num_kept, num_pairs, np.full(room.size, np.nan))
+
+
+def with_room(numbers):
+    """Whole vectors, and rubbish in what is left of them."""
+    return np.concatenate([numbers, np.full(padded(numbers.size) - numbers.size, np.nan)])
 
 
 def survival(log_weight, c, unit):

@@ -1,4 +1,4 @@
-"""Log densities of the parameters' priors, in the parametrisation of the paper: shape and rate, mean and precision."""
+"""Distributions of the parameters, in the parametrisation of the paper: shape and rate, mean and precision."""
 
 from __future__ import annotations
 
@@ -11,6 +11,11 @@ from scipy.special import gammaln
 def log_gamma(x: float, shape: float, rate: float) -> float:
     """Log density of Gamma(shape, rate) at x."""
     return float(shape * np.log(rate) - gammaln(shape) + (shape - 1.0) * np.log(x) - rate * x)
+
+
+def draw_gamma(rng: np.random.Generator, shape: float, rate: float) -> float:
+    """A draw from Gamma(shape, rate) that never rounds to zero, which would be no precision at all."""
+    return max(float(rng.gamma(shape, 1.0 / rate)), np.finfo(float).tiny)
 
 
 def log_normal(x: Any, mean: float, precision: float) -> float:

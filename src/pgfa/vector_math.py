@@ -2,34 +2,34 @@
 
 Loops over `math.exp` or `math.log` call the C library once for each number. The functions here are straight-line
 arithmetic that the compiler takes in and vectorises, about five times as fast, with a relative error of at most 3e-16
-for `exp` and `log`.
+for `exp` and `log`. These two also take eight numbers at a time (see `pgfa.lanes`), with the same results.
 """
 
 from __future__ import annotations
 
 from typing import Any
 
-from llvmlite import ir
 from numba import types
 from numba.extending import intrinsic
 
 from pgfa._compile import compiled
+from pgfa.lanes import FLOATS, LANES, WHOLES, Lanes, choose, load, store
 
 
-@intrinsic
-def _bits_of_float(typing_context: Any, x: Any) -> Any:
-    def build(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
-        return builder.bitcast(arguments[0], ir.IntType(64))
+def _reinterpretation(of_number: Any, of_lanes: Lanes) -> Any:
+    """The same bits as another kind of number, for single ones and for lanes."""
 
-    return types.int64(types.float64), build
+    def reinterpret(typing_context: Any, x: Any) -> Any:
+        def build(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
+            return builder.bitcast(arguments[0], context.get_value_type(signature.return_type))
+
+        return (of_lanes if isinstance(x, Lanes) else of_number)(x), build
+
+    return intrinsic(reinterpret)
 
 
-@intrinsic
-def _float_of_bits(typing_context: Any, x: Any) -> Any:
-    def build(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
-        return builder.bitcast(arguments[0], ir.DoubleType())
-
-    return types.float64(types.int64), build
+_bits_of_float = _reinterpretation(types.int64, WHOLES)
+_float_of_bits = _reinterpretation(types.float64, FLOATS)
 
 
 _LOG2_E = 1.4426950408889634
@@ -45,27 +45,22 @@ def exp(x):  # type: ignore[no-untyped-def]
 
     Compiled without licence to reorder sums, since rounding by adding and subtracting `_ROUNDER` depends on it.
     """
-    clipped = -708.0 if x < -708.0 else x
+    clipped = choose(x < -708.0, -708.0, x)
     shifted = clipped * _LOG2_E + _ROUNDER
     whole = shifted - _ROUNDER
     r = (clipped - whole * _LN2_HIGH) - whole * _LN2_LOW
-    # Taylor series; |r| <= log(2) / 2, so that the first term left out is below 1e-17.
-    p = 1.6059043836821613e-10
-    p = p * r + 2.08767569878681e-09
-    p = p * r + 2.505210838544172e-08
-    p = p * r + 2.755731922398589e-07
-    p = p * r + 2.7557319223985893e-06
-    p = p * r + 2.48015873015873e-05
-    p = p * r + 1.984126984126984e-04
-    p = p * r + 1.388888888888889e-03
-    p = p * r + 8.333333333333333e-03
-    p = p * r + 4.1666666666666664e-02
-    p = p * r + 1.6666666666666666e-01
-    p = p * r + 0.5
-    p = p * r + 1.0
-    p = p * r + 1.0
+    # Taylor series; |r| <= log(2) / 2, so that the first term left out is below 1e-17. Terms go in pairs, and pairs in
+    # pairs, so that five steps instead of twelve wait for each other: with few numbers waiting takes most of the time.
+    square = r * r
+    fourth = square * square
+    low = (0.5 + 1.6666666666666666e-01 * r) + square * (4.1666666666666664e-02 + 8.333333333333333e-03 * r)
+    middle = 1.388888888888889e-03 + 1.984126984126984e-04 * r
+    middle += square * (2.48015873015873e-05 + 2.7557319223985893e-06 * r)
+    high = 2.755731922398589e-07 + 2.505210838544172e-08 * r
+    high += square * (2.08767569878681e-09 + 1.6059043836821613e-10 * r)
+    p = 1.0 + (r + square * (low + fourth * (middle + fourth * high)))
     value = _float_of_bits(_bits_of_float(p) + (_bits_of_float(shifted) << 52))
-    return 0.0 if x < -708.0 else value
+    return choose(x < -708.0, 0.0, value)
 
 
 #: Coefficients of (log(1 + f) - s f + s f^2 / 2 - ...) in s = f / (2 + f), from the C library of Sun Microsystems.
@@ -177,38 +172,8 @@ def _sum_of_eight(x):  # type: ignore[no-untyped-def]
     return (2.0 * x + 7.0) * ((t + u) * (v * w) + (v + w) * (t * u)) / ((t * u) * (v * w))
 
 
-#: The compiler's own vector loops take several vectors at a time and what is left number by number, which for arrays of
-#: a few dozen numbers is much. Those whose length is a multiple of this need not leave anything.
-LANES = 4
-_FOUR = ir.VectorType(ir.DoubleType(), LANES)
-_FIRST_LANE = ir.Constant(ir.VectorType(ir.IntType(32), LANES), [0] * LANES)
-
-
-@intrinsic
-def _subtract_four(typing_context: Any, out: Any, source: Any, step: Any, products: Any, first: Any) -> Any:
-    def build(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
-        def place_in(i: int) -> Any:
-            array = context.make_array(signature.args[i])(context, builder, arguments[i])
-            return builder.bitcast(builder.gep(array.data, [arguments[4]]), _FOUR.as_pointer())
-
-        def load(i: int) -> Any:
-            return builder.load(place_in(i), align=8)
-
-        nothing = ir.Constant(_FOUR, ir.Undefined)
-        one = builder.insert_element(nothing, arguments[2], ir.Constant(ir.IntType(32), 0))
-        steps = builder.shuffle_vector(one, nothing, _FIRST_LANE)
-        subtracted = builder.fmul(steps, load(3), flags=("contract",))
-        builder.store(builder.fsub(load(1), subtracted, flags=("contract",)), place_in(0), align=8)
-        return context.get_dummy_value()
-
-    return types.void(out, source, types.float64, products, types.int64), build
-
-
-@compiled(allocates=False, inline=True)
+@compiled(liberty="fused", allocates=False, inline=True)
 def subtract_multiple(out, source, step, products, first):  # type: ignore[no-untyped-def]
-    """Set out to source - step * products from `first` on, a multiple of `LANES`, as the length of all three must be.
-
-    Nobody checks that: the arrays must be contiguous, and as long as `out`.
-    """
+    """Set out to source - step * products from `first` on; it and the length of all three are multiples of `LANES`."""
     for i in range(first, out.size, LANES):
-        _subtract_four(out, source, step, products, i)
+        store(out, i, load(source, i) - step * load(products, i))

@@ -189,13 +189,15 @@ class Chain:
         other time a random feature goes instead. Nothing happens where the model has no guess to make.
         """
         state, model = self._state, self._model
-        owners = model.guess_owners(state, self.rng)
-        if owners is None or state.num_features == 0:
+        if not model.has_guesses or state.num_features == 0:
             return
         if self.prior.grows and self.rng.random() < 0.5:
             gone = int(self.rng.integers(state.num_features))
             state = select_features(state, model.feature_axes, np.delete(np.arange(state.num_features), gone))
         else:
+            owners = model.guess_owners(state, self.rng)
+            if owners is None:
+                return
             k = int(np.argmin(state.Z.sum(axis=0)))
             state.Z[:, k] = owners
             for name, axes in model.feature_axes.items():

@@ -26,20 +26,28 @@ def watched_pairs(num_rows: int) -> NDArray[np.int64]:
 
 
 class Recorder:
-    """Collects draws of a chain, `num_bytes` of them so far, until they are taken as a segment."""
+    """Collects draws of a chain, `num_bytes` of them so far, until they are taken as a segment.
 
-    def __init__(self, chain: Chain, pairs: NDArray[np.int64]) -> None:
+    `tallies` holds how many proposals of each kind had been accepted and made at the last draw; those of a chain that
+    is resumed between two draws are given.
+    """
+
+    def __init__(
+        self, chain: Chain, pairs: NDArray[np.int64], tallies: dict[str, tuple[int, int]] | None = None
+    ) -> None:
         self._axes = chain.model.feature_axes
         self._pairs = pairs
         self._states: list[State] = []
         self._stats: list[dict[str, Any]] = []
         self.num_bytes = 0
         self.follow(chain)
+        if tallies is not None:
+            self.tallies = tallies
 
     def follow(self, chain: Chain) -> None:
         """Count what is accepted of this chain's proposals from here on."""
         self._chain = chain
-        self._seen = self._tallies(chain)
+        self.tallies = self._tallies(chain)
 
     def __len__(self) -> int:
         return len(self._states)
@@ -53,10 +61,10 @@ class Recorder:
         tallies = self._tallies(chain)
         rates = {}
         for name, (accepted, proposed) in tallies.items():
-            before = self._seen.get(name, (0, 0))
+            before = self.tallies.get(name, (0, 0))
             num_proposed = proposed - before[1]
             rates[f"acceptance_{name}"] = (accepted - before[0]) / num_proposed if num_proposed else np.nan
-        self._seen = tallies
+        self.tallies = tallies
         self._states.append(state)
         self.num_bytes += state.Z.nbytes + sum(np.asarray(value).nbytes for value in state.parameters.values())
         used = int(np.count_nonzero(state.Z.any(axis=0)))

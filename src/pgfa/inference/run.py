@@ -89,13 +89,14 @@ def run_chain(
     )  # fmt: skip
     result = ChainResult([], [])
     store = RunStore(plan.checkpoint) if plan.checkpoint else None
-    num_segments, seconds_before = 0, 0.0
+    num_segments, seconds_before, tallies = 0, 0.0, None
     if store is not None and (snapshot := store.load_snapshot(index)) is not None:
         num_segments, words, arrays = snapshot
         run.restore(words["run"], arrays)
         seconds_before = words["seconds"]
+        tallies = words.get("tallies")  # stores of earlier versions have none
         store.drop_after(index, num_segments)
-    recorder = Recorder(run.chain, watched_pairs(model.num_rows))
+    recorder = Recorder(run.chain, watched_pairs(model.num_rows), tallies)
 
     started = last_look = last_save = time.perf_counter()
     first_iteration = run.iteration
@@ -119,7 +120,9 @@ def run_chain(
         if store is not None:
             words, arrays = run.snapshot()
             seconds = seconds_before + time.perf_counter() - started
-            store.save_snapshot(index, num_segments, {"run": words, "seconds": seconds}, arrays)
+            # With thinning draws and saves fall apart: acceptance rates count from the last draw all the same.
+            stored = {"run": words, "seconds": seconds, "tallies": recorder.tallies}
+            store.save_snapshot(index, num_segments, stored, arrays)
         last_save = time.perf_counter()
 
     while run.iteration < plan.num_iterations and not should_stop():
@@ -138,11 +141,11 @@ def run_chain(
             progress.num_features = int(np.count_nonzero(run.chain._state.Z.any(axis=0)))
             progress.iterations_per_second = speed()
         is_due = now - last_save > plan.checkpoint_interval or recorder.num_bytes > _MOST_BYTES
+        if run.iteration == plan.warmup:
+            recorder.follow(run.chain)
         # A segment holds either warm-up or draws, so the end of the warm-up is always saved.
         if run.iteration == plan.warmup or (store is not None and is_due):
             save()
-        if run.iteration == plan.warmup:
-            recorder.follow(run.chain)
     save()
     progress.log_density = run.chain.log_density()
     progress.num_features = int(np.count_nonzero(run.chain._state.Z.any(axis=0)))

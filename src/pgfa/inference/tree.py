@@ -94,31 +94,25 @@ def _datasets(
 def _join(
     chains: list[list[Any]], name: str, axes: tuple[int, ...], width: int, length: int, store: RunStore | None
 ) -> Any:
-    present = [[_part(segment, name, store) for segment in chain] for chain in chains]
-    size = sum(part.size * part.dtype.itemsize for chain in present for part in chain)
-    is_lazy = store is not None and size > _LARGEST_IN_MEMORY
-    if is_lazy:
+    parts = [[_part(segment, name, store) for segment in chain] for chain in chains]
+    size = sum(part.size * part.dtype.itemsize for chain in parts for part in chain)
+    if store is not None and size > _LARGEST_IN_MEMORY:
         import dask.array as lazy
 
-        joined = [
-            lazy.concatenate(
-                [
-                    widen(lazy.from_array(part) if isinstance(part, np.ndarray) else lazy.from_zarr(part), axes, width)
-                    for part in chain
-                ]
-            )[:length]
-            for chain in present
-        ]
+        def read(part: Any) -> Any:
+            return part if isinstance(part, np.ndarray) else lazy.from_zarr(part)
+
+        joined = [lazy.concatenate([widen(read(part), axes, width) for part in chain])[:length] for chain in parts]
         return lazy.stack(joined)
     arrays = []
-    for chain in present:
-        parts = [part if store is None or isinstance(part, np.ndarray) else store.read_array(part) for part in chain]
-        arrays.append(np.concatenate([widen(part, axes, width) for part in parts])[:length])
+    for chain in parts:
+        present = [part if store is None or isinstance(part, np.ndarray) else store.read_array(part) for part in chain]
+        arrays.append(np.concatenate([widen(part, axes, width) for part in present])[:length])
     return np.stack(arrays)
 
 
 def _part(segment: Any, name: str, store: RunStore | None) -> Any:
-    """An array of a segment; NaN where nothing of a kind was proposed, so that it has no rate of acceptance."""
+    """What a segment holds of a variable: NaN where it has no acceptance rate, as nothing had been proposed yet."""
     if name in segment:
         return segment[name]
     if not name.startswith(_RATE):

@@ -102,6 +102,11 @@ class Model(ABC):
         return None
 
     @property
+    def has_guesses(self) -> bool:
+        """Whether the model can `guess_owners`."""
+        return type(self).guess_owners is not Model.guess_owners
+
+    @property
     def has_column_moves(self) -> bool:
         """Whether the model offers a `column_view`."""
         return type(self).column_view is not Model.column_view

@@ -19,6 +19,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from pgfa._compile import compiled, implements
+from pgfa.lanes import LANES
 from pgfa.rows import (
     begin_row,
     draw_feature,
@@ -32,7 +33,7 @@ from pgfa.rows import (
     spawn,
     start,
 )
-from pgfa.vector_math import LANES, subtract_multiple
+from pgfa.vector_math import subtract_multiple
 
 
 class Table(NamedTuple):

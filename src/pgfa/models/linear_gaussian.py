@@ -11,7 +11,7 @@ from pgfa import checks
 from pgfa._compile import compiled
 from pgfa.adaptation import StepSize
 from pgfa.columns import ColumnView
-from pgfa.densities import log_gamma, log_normal
+from pgfa.densities import draw_gamma, log_gamma, log_normal
 from pgfa.models.base import Model, Parameters
 from pgfa.models.gaussian_rows import GramRows, ResidualRows, gram_rows, make_table, residual_rows
 from pgfa.priors.base import Prior
@@ -112,8 +112,8 @@ class LinearGaussian(Model):
         return X
 
     def sample_parameters(self, rng: np.random.Generator, num_features: int) -> Parameters:
-        tau_v = float(rng.gamma(self.tau_v_prior[0], 1.0 / self.tau_v_prior[1]))
-        tau_x = float(rng.gamma(self.tau_x_prior[0], 1.0 / self.tau_x_prior[1]))
+        tau_v = draw_gamma(rng, *self.tau_v_prior)
+        tau_x = draw_gamma(rng, *self.tau_x_prior)
         parameters: Parameters = {
             "V": rng.standard_normal((num_features, self.num_columns)) / np.sqrt(tau_v),
             "tau_v": tau_v,
@@ -183,10 +183,10 @@ class LinearGaussian(Model):
             *self.intercept_prior, rng,
         )  # fmt: skip
         shape, rate = self.tau_v_prior
-        parameters["tau_v"] = _draw_gamma(rng, shape + 0.5 * V.size, rate + 0.5 * float(np.vdot(V, V)))
+        parameters["tau_v"] = draw_gamma(rng, shape + 0.5 * V.size, rate + 0.5 * float(np.vdot(V, V)))
         shape, rate = self.tau_x_prior
         squares = sum_of_squares(self._table, Z, V, intercept)
-        parameters["tau_x"] = _draw_gamma(rng, shape + 0.5 * power * self._num_observed, rate + 0.5 * power * squares)
+        parameters["tau_x"] = draw_gamma(rng, shape + 0.5 * power * self._num_observed, rate + 0.5 * power * squares)
 
     def mean(self, state: State) -> NDArray[np.float64]:
         """Expected data ``Z V`` plus the intercept, of shape (N, D)."""
@@ -290,11 +290,6 @@ def simulate_linear_gaussian(
     complete = blank.sample_data(Z, parameters, rng)
     data = make_holes(complete, missing, rng)
     return Simulation(data, complete, State(Z, float(alpha), parameters), blank.with_data(data))
-
-
-def _draw_gamma(rng: np.random.Generator, shape: float, rate: float) -> float:
-    """A Gamma draw that never rounds to zero, which would be no precision at all."""
-    return max(float(rng.gamma(shape, 1.0 / rate)), np.finfo(float).tiny)
 
 
 @compiled(liberty="arithmetic")

@@ -18,20 +18,13 @@ from pgfa.models.base import Model, Parameters
 from pgfa.models.pyclone_columns import Given, move_whole_columns
 from pgfa.models.pyclone_genotypes import log_constant, make_layouts, put_reads
 from pgfa.models.pyclone_likelihood import Density, varying_log_likelihood
+from pgfa.models.pyclone_posterior import make_point, make_target, reference_information
 from pgfa.models.pyclone_rows import CloneRows, clone_rows, normalise
 from pgfa.models.pyclone_shares import SMALLEST
 from pgfa.models.pyclone_simulation import draw_alt_counts, simulate_counts
 from pgfa.models.pyclone_summary import PopulationSummary, merge_same_columns, summarise
 from pgfa.models.pyclone_table import Counts, read_counts, write_counts
-from pgfa.models.pyclone_updates import (
-    FIRST_STEPS,
-    MOVES,
-    TARGETS,
-    make_point,
-    make_target,
-    reference_information,
-    update_prevalences,
-)
+from pgfa.models.pyclone_updates import FIRST_STEPS, MOVES, TARGETS, update_prevalences
 from pgfa.priors.base import Prior
 from pgfa.simulation import Simulation, simulator
 from pgfa.state import State

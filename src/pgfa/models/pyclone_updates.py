@@ -1,8 +1,7 @@
 """Moves of the unnormalised prevalences V.
 
-Given Z the samples are independent, so every move is proposed and accepted one sample at a time. Within a sample only
-the shares F = V / sum(V) reach the likelihood, and populations that carry the same mutations reach it through their
-sum alone. Moves therefore act on the sums of such groups; how a group divides its sum, and the sum of the sample, are
+Every move is proposed and accepted one sample at a time, and acts on the sums of groups of populations that carry the
+same mutations there (see `pgfa.models.pyclone_posterior`). How a group divides its sum, and the sum of the sample, are
 independent of the data and drawn exactly at the end.
 
 The moves of one sample, on u = log V of its groups:
@@ -23,19 +22,19 @@ from typing import Any, NamedTuple
 
 import numpy as np
 from numba import literal_unroll
-from numpy.typing import NDArray
 
 from pgfa._compile import compiled, implements
-from pgfa.models.pyclone_genotypes import SampleLayout
-from pgfa.models.pyclone_likelihood import (
-    BEST,
-    INFORMATION,
-    NUM_LANE_SCRATCH,
-    SCORE,
-    TOTAL,
-    Density,
-    sample_log_likelihood,
-    sample_slopes,
+from pgfa.models.pyclone_likelihood import INFORMATION, SCORE, sample_log_likelihood, sample_slopes
+from pgfa.models.pyclone_posterior import (
+    LOWEST_LOG,
+    copy_point,
+    copy_values,
+    evaluate,
+    gather,
+    is_sane,
+    log_prior,
+    predict,
+    restrict,
 )
 from pgfa.models.pyclone_shares import SMALLEST
 from pgfa.samplers.base import shuffle
@@ -43,12 +42,6 @@ from pgfa.small_matrices import factorise, solve_lower, solve_upper
 
 NUM_TRIES = 5
 LARGEST_BLOCK = 4
-
-#: Prevalences at which the information of each count is tried out.
-NUM_GRID = 32
-
-#: Shares below this are nothing, and their logarithms would soon not be finite.
-_LOWEST_LOG = -600.0
 
 
 class Single(NamedTuple):
@@ -102,205 +95,24 @@ FIRST_STEPS = {"single": 0.2, "block": 0.1, "multiple-try": 0.1, "langevin": 1.0
 TARGETS = {"single": 0.44, "block": 0.3, "multiple-try": 0.4, "langevin": 0.6}
 
 
-class Point(NamedTuple):
-    """Where a sample stands: u = log V and V of its groups, prevalences of its lanes, what shapes Langevin proposals.
-
-    `value[0]` is its log density.
-    """
-
-    u: NDArray[np.float64]
-    v: NDArray[np.float64]
-    phi: NDArray[np.float64]
-    gradient: NDArray[np.float64]
-    drift: NDArray[np.float64]
-    factor: NDArray[np.float64]
-    value: NDArray[np.float64]
-
-
-class Target(NamedTuple):
-    """The posterior of one sample after the other: data, prior of V, power of the likelihood, and working memory.
-
-    `z` says which group has which lane, `shape` is that of each group's Gamma prior, `group` is the group of each
-    population, `information` what each lane of the data tells of its prevalence.
-    """
-
-    layout: SampleLayout
-    density: Density
-    information: NDArray[np.float64]
-    base_shape: float
-    rate: float
-    power: float
-    z: NDArray[np.float64]
-    shape: NDArray[np.float64]
-    group: NDArray[np.int64]
-    order: NDArray[np.int64]
-    scratch: NDArray[np.float64]
-    vectors: NDArray[np.float64]
-    metric: NDArray[np.float64]
-
-
-def make_target(
-    layout: SampleLayout,
-    density: Density,
-    information: NDArray[np.float64],
-    shape: float,
-    rate: float,
-    power: float,
-    num_features: int,
-) -> Target:
-    """The posterior given everything but V."""
-    widest = max(int(np.diff(layout.sample_start).max()), 1)
-    return Target(
-        layout,
-        density,
-        information,
-        shape,
-        rate,
-        power,
-        z=np.zeros((num_features, widest)),
-        shape=np.empty(num_features),
-        group=np.empty(num_features, dtype=np.int64),
-        order=np.arange(num_features),
-        scratch=np.empty((NUM_LANE_SCRATCH, widest)),
-        vectors=np.empty((4, num_features)),
-        metric=np.empty((num_features, num_features)),
-    )
-
-
-def make_point(target: Target) -> Point:
-    """Memory for a point."""
-    num_features, num_lanes = target.z.shape
-    return Point(
-        u=np.empty(num_features),
-        v=np.empty(num_features),
-        phi=np.zeros(num_lanes),
-        gradient=np.empty(num_features),
-        drift=np.empty(num_features),
-        factor=np.empty((num_features, num_features)),
-        value=np.empty(1),
-    )
-
-
-# --- groups and points ------------------------------------------------------------------------------------------------
-
-
-@compiled(allocates=False)
-def _gather(target, Z, V, m, v):  # type: ignore[no-untyped-def]
-    """Put populations with the same mutations in sample m together and add up V; returns how many groups."""
-    layout, z, group = target.layout, target.z, target.group
-    begin = layout.sample_start[m]
-    num_lanes = layout.sample_start[m + 1] - begin
-    count = 0
-    for k in range(Z.shape[1]):
-        for i in range(num_lanes):
-            z[count, i] = Z[layout.row[begin + i], k]
-        group[k] = count
-        for g in range(count):
-            i = 0
-            while i < num_lanes and z[g, i] == z[count, i]:
-                i += 1
-            if i == num_lanes:
-                group[k] = g
-                break
-        if group[k] == count:
-            target.shape[count] = 0.0
-            v[count] = 0.0
-            target.order[count] = count
-            count += 1
-        target.shape[group[k]] += target.base_shape
-        v[group[k]] += V[k, m]
-    return count
-
-
-@compiled(allocates=False)
-def _restrict(point, count):  # type: ignore[no-untyped-def]
-    """The same memory for fewer groups."""
-    return Point(
-        point.u[:count],
-        point.v[:count],
-        point.phi,
-        point.gradient[:count],
-        point.drift[:count],
-        point.factor,
-        point.value,
-    )
-
-
-@compiled(allocates=False)
-def _copy(source, destination):  # type: ignore[no-untyped-def]
-    """Element by element: an assignment to a slice might have to allocate."""
-    for i in range(source.size):
-        destination[i] = source[i]
-
-
-@compiled(allocates=False)
-def _copy_point(source, destination):  # type: ignore[no-untyped-def]
-    _copy(source.u, destination.u)
-    _copy(source.v, destination.v)
-    _copy(source.phi, destination.phi)
-    destination.value[0] = source.value[0]
-
-
-@compiled(liberty="arithmetic", allocates=False)
-def _predict(target, m, point):  # type: ignore[no-untyped-def]
-    """V from u, and prevalences: the shares of the groups that carry a mutation, added up."""
-    num_lanes = target.layout.sample_start[m + 1] - target.layout.sample_start[m]
-    total = 0.0
-    for k in range(point.u.size):
-        point.v[k] = np.exp(point.u[k])
-    for k in range(point.u.size):
-        total += point.v[k]
-    for i in range(num_lanes):
-        point.phi[i] = 0.0
-    for k in range(point.u.size):
-        share = point.v[k] / total
-        for i in range(num_lanes):
-            point.phi[i] += share * target.z[k, i]
-
-
-@compiled(allocates=False)
-def _log_prior(target, point):  # type: ignore[no-untyped-def]
-    """Log density of u up to a constant: Gamma densities of V and the Jacobian."""
-    value = 0.0
-    for k in range(point.u.size):
-        value += target.shape[k] * point.u[k] - target.rate * point.v[k]
-    return value
-
-
-@compiled(allocates=False)
-def evaluate(target, m, point):  # type: ignore[no-untyped-def]
-    """Set V, the prevalences and the log density of a point from its u."""
-    _predict(target, m, point)
-    log_lik = sample_log_likelihood(target.layout, target.density, m, point.phi, target.scratch)
-    point.value[0] = target.power * log_lik + _log_prior(target, point)
-
-
-@compiled(allocates=False)
-def _is_sane(u):  # type: ignore[no-untyped-def]
-    is_sane = True
-    for k in range(u.size):
-        is_sane = is_sane and _LOWEST_LOG < u[k] < -_LOWEST_LOG
-    return is_sane
-
-
-@compiled(allocates=False)
-def _accept(target, m, point, proposal, log_correction, rng):  # type: ignore[no-untyped-def]
-    """Metropolis-Hastings: evaluate proposal.u and go there or stay."""
-    if not _is_sane(proposal.u):
-        return False
-    evaluate(target, m, proposal)
-    if np.log(rng.random()) < proposal.value[0] - point.value[0] + log_correction:
-        _copy_point(proposal, point)
-        return True
-    return False
-
-
 # --- the moves --------------------------------------------------------------------------------------------------------
 
 
 def move_sample(kind: Any, target: Any, m: int, point: Any, proposal: Any, reserve: Any, rng: Any) -> Any:
     """Move a point whose V and u are set; returns how many proposals were accepted and how many were made."""
     raise NotImplementedError
+
+
+@compiled(allocates=False)
+def _accept(target, m, point, proposal, log_correction, rng):  # type: ignore[no-untyped-def]
+    """Metropolis-Hastings: evaluate proposal.u and go there or stay."""
+    if not is_sane(proposal.u):
+        return False
+    evaluate(target, m, proposal)
+    if np.log(rng.random()) < proposal.value[0] - point.value[0] + log_correction:
+        copy_point(proposal, point)
+        return True
+    return False
 
 
 @implements(move_sample, Single, allocates=False)
@@ -311,7 +123,7 @@ def _move_single(kind, target, m, point, proposal, reserve, rng):  # type: ignor
     for _ in range(kind.repeats):
         shuffle(target.order, count, rng)
         for i in range(count):
-            _copy(point.u, proposal.u)
+            copy_values(point.u, proposal.u)
             proposal.u[target.order[i]] += kind.step * rng.standard_normal()
             accepted += _accept(target, m, point, proposal, 0.0, rng)
     return accepted, kind.repeats * count
@@ -326,7 +138,7 @@ def _move_block(kind, target, m, point, proposal, reserve, rng):  # type: ignore
     for _ in range(kind.repeats):
         shuffle(target.order, count, rng)
         for first in range(0, count, LARGEST_BLOCK):
-            _copy(point.u, proposal.u)
+            copy_values(point.u, proposal.u)
             for i in range(first, min(first + LARGEST_BLOCK, count)):
                 proposal.u[target.order[i]] += kind.step * rng.standard_normal()
             accepted += _accept(target, m, point, proposal, 0.0, rng)
@@ -367,7 +179,7 @@ def _move_copies(kind, target, m, point, proposal, reserve, rng):  # type: ignor
             log_ratio = np.log(copies / (copies + 1.0))
             if rng.random() < 0.5:
                 log_ratio = -log_ratio
-            _copy(point.u, proposal.u)
+            copy_values(point.u, proposal.u)
             proposal.u[k] += log_ratio
             log_correction = 0.0
             partner = int(rng.random() * count)
@@ -402,21 +214,21 @@ def _move_multiple_try(kind, target, m, point, proposal, reserve, rng):  # type:
         forward = -np.inf
         for _ in range(NUM_TRIES):
             _walk(point.u, kind.step, proposal.u, rng)
-            if _is_sane(proposal.u):
+            if is_sane(proposal.u):
                 evaluate(target, m, proposal)
                 forward = _log_sum(forward, proposal.value[0])
                 if np.log(rng.random()) < proposal.value[0] - forward:
-                    _copy_point(proposal, reserve)
+                    copy_point(proposal, reserve)
         if forward == -np.inf:
             continue
         backward = point.value[0]
         for _ in range(NUM_TRIES - 1):
             _walk(reserve.u, kind.step, proposal.u, rng)
-            if _is_sane(proposal.u):
+            if is_sane(proposal.u):
                 evaluate(target, m, proposal)
                 backward = _log_sum(backward, proposal.value[0])
         if np.log(rng.random()) < forward - backward:
-            _copy_point(reserve, point)
+            copy_point(reserve, point)
             accepted += 1
     return accepted, kind.repeats
 
@@ -451,7 +263,7 @@ def _first_width(target, m, k, h, whole, total):  # type: ignore[no-untyped-def]
 @implements(move_sample, Exchange, allocates=False)
 def _move_exchange(kind, target, m, point, proposal, reserve, rng):  # type: ignore[no-untyped-def]
     """Each group meets another one. Returns evaluations for acceptances: a slice always moves."""
-    _predict(target, m, point)
+    predict(target, m, point)
     count = point.u.size
     if count < 2:
         return 0, 0
@@ -483,7 +295,7 @@ def _move_exchange(kind, target, m, point, proposal, reserve, rng):  # type: ign
                 y = low + rng.random() * (high - low)
                 evaluations += 1
                 if _divide(target, m, point, k, h, whole, total, y, phi) > level:
-                    _copy(phi, point.phi)
+                    copy_values(phi, point.phi)
                     point.v[k] = y
                     point.v[h] = whole - y
                     break
@@ -504,9 +316,9 @@ def shape_proposals(target, m, point):  # type: ignore[no-untyped-def]
     With J = diag(F) - F F' the derivative of the shares in u, the metric is J' Z' diag(information) Z J from the
     likelihood plus the shapes of the Gamma priors, which are their expected curvatures.
     """
-    _predict(target, m, point)
+    predict(target, m, point)
     log_lik = sample_slopes(target.layout, target.density, m, point.phi, target.scratch)
-    point.value[0] = target.power * log_lik + _log_prior(target, point)
+    point.value[0] = target.power * log_lik + log_prior(target, point)
 
     count = point.u.size
     num_lanes = target.layout.sample_start[m + 1] - target.layout.sample_start[m]
@@ -572,17 +384,17 @@ def _move_langevin(kind, target, m, point, proposal, reserve, rng):  # type: ign
         solve_upper(point.factor, proposal.u, proposal.u)
         for k in range(point.u.size):
             proposal.u[k] = point.u[k] + 0.5 * step * step * point.drift[k] + step * proposal.u[k]
-        if not _is_sane(proposal.u):
+        if not is_sane(proposal.u):
             continue
         shape_proposals(target, m, proposal)
         log_ratio = proposal.value[0] - point.value[0]
         log_ratio += _log_proposal(proposal, point.u, step) - _log_proposal(point, proposal.u, step)
         if np.log(rng.random()) < log_ratio:
-            _copy_point(proposal, point)
-            _copy(proposal.gradient, point.gradient)
-            _copy(proposal.drift, point.drift)
+            copy_point(proposal, point)
+            copy_values(proposal.gradient, point.gradient)
+            copy_values(proposal.drift, point.drift)
             for k in range(point.u.size):
-                _copy(proposal.factor[k], point.factor[k])
+                copy_values(proposal.factor[k], point.factor[k])
             accepted += 1
     return accepted, kind.repeats
 
@@ -596,7 +408,7 @@ def _redraw(target, point, Z, V, rng):  # type: ignore[no-untyped-def]
     num_features, num_samples = V.shape
     sums = target.vectors[0]
     for m in range(num_samples):
-        count = _gather(target, Z, V, m, point.v)
+        count = gather(target, Z, V, m, point.v)
         total = 0.0
         for g in range(count):
             total += point.v[g]
@@ -628,13 +440,13 @@ def _move_all(kind, target, point, proposal, reserve, Z, V, tally, rng):  # type
     """Apply one kind of move to every sample of V."""
     before = target.vectors[3]
     for m in range(V.shape[1]):
-        count = _gather(target, Z, V, m, point.v)
-        here = _restrict(point, count)
+        count = gather(target, Z, V, m, point.v)
+        here = restrict(point, count)
         for g in range(count):
-            here.u[g] = min(max(np.log(here.v[g]), _LOWEST_LOG + 1.0), -_LOWEST_LOG - 1.0)
+            here.u[g] = min(max(np.log(here.v[g]), LOWEST_LOG + 1.0), -LOWEST_LOG - 1.0)
             before[g] = here.v[g]
         accepted, proposed = move_sample(
-            kind, target, m, here, _restrict(proposal, count), _restrict(reserve, count), rng
+            kind, target, m, here, restrict(proposal, count), restrict(reserve, count), rng
         )
         tally[0] += accepted
         tally[1] += proposed
@@ -642,28 +454,3 @@ def _move_all(kind, target, point, proposal, reserve, Z, V, tally, rng):  # type
         for k in range(V.shape[0]):
             g = target.group[k]
             V[k, m] = max(V[k, m] * (here.v[g] / before[g]), SMALLEST)
-
-
-@compiled
-def reference_information(layout, num_samples):  # type: ignore[no-untyped-def]
-    """Binomial Fisher information of each lane at its own best prevalence on a grid: a function of the data alone."""
-    density = Density(False, 1.0)
-    size = layout.row.size
-    best = np.full(size, -np.inf)
-    information = np.zeros(size)
-    widest = 1
-    for m in range(num_samples):
-        widest = max(widest, layout.sample_start[m + 1] - layout.sample_start[m])
-    scratch = np.empty((NUM_LANE_SCRATCH, widest))
-    phi = np.empty(widest)
-    for m in range(num_samples):
-        for j in range(NUM_GRID + 1):
-            phi[:] = j / NUM_GRID
-            sample_slopes(layout, density, m, phi, scratch)
-            begin = layout.sample_start[m]
-            for i in range(layout.sample_start[m + 1] - begin):
-                value = scratch[BEST, i] + np.log(scratch[TOTAL, i])
-                if value > best[begin + i]:
-                    best[begin + i] = value
-                    information[begin + i] = scratch[INFORMATION, i]
-    return information

@@ -12,7 +12,7 @@ from scipy.special import expit
 from pgfa import checks
 from pgfa.adaptation import StepSize
 from pgfa.columns import draw_number_of_moves
-from pgfa.densities import log_gamma, log_normal
+from pgfa.densities import draw_gamma, log_gamma, log_normal
 from pgfa.link_prediction import LinkPrediction
 from pgfa.models import relational_singletons  # noqa: F401  (adds births and deaths to the row view)
 from pgfa.models.base import Model, Parameters
@@ -221,12 +221,15 @@ class Relational(Model):
         return int(np.count_nonzero(np.triu(links) if self.symmetric else links))
 
     def sample_parameters(self, rng: np.random.Generator, num_features: int) -> Parameters:
-        tau = max(float(rng.gamma(self.tau_prior[0], 1.0 / self.tau_prior[1])), np.finfo(float).tiny)
-        V = rng.standard_normal((num_features, num_features)) / np.sqrt(tau)
-        parameters: Parameters = {"V": np.triu(V) + np.triu(V, 1).T if self.symmetric else V, "tau": tau}
+        tau = draw_gamma(rng, *self.tau_prior)
+        parameters: Parameters = {"V": self._draw_weights(rng, num_features, tau), "tau": tau}
         if self.bias:
             parameters["bias"] = float(rng.normal(self.bias_prior[0], 1.0 / np.sqrt(self.bias_prior[1])))
         return parameters
+
+    def _draw_weights(self, rng: np.random.Generator, num_features: int, tau: float) -> NDArray[np.float64]:
+        V = rng.standard_normal((num_features, num_features)) / np.sqrt(tau)
+        return _mirrored(V) if self.symmetric else V
 
     def check_parameters(self, parameters: Parameters, num_features: int) -> Parameters:
         names = {"V", "tau"} | ({"bias"} if self.bias else set())
@@ -308,7 +311,7 @@ class Relational(Model):
         weights = self._free_weights(V)
         shape = self.tau_prior[0] + 0.5 * weights.size
         rate = self.tau_prior[1] + 0.5 * float(np.vdot(weights, weights))
-        parameters["tau"] = max(float(rng.gamma(shape, 1.0 / rate)), np.finfo(float).tiny)
+        parameters["tau"] = draw_gamma(rng, shape, rate)
 
     def guess_owners(self, state: State, rng: np.random.Generator) -> NDArray[np.bool_]:
         """Nodes on one side of a direction in which links differ much from what is expected of them.
@@ -367,7 +370,7 @@ class Relational(Model):
         probability = self.link_probability(State(Z=Z, parameters=parameters))
         X = (rng.random(probability.shape) < probability).astype(float)
         if self.symmetric:
-            X = np.triu(X) + np.triu(X, 1).T
+            X = _mirrored(X)
         if not self.self_links:
             np.fill_diagonal(X, np.nan)
         return X
@@ -423,8 +426,7 @@ def simulate_relational(
     share = checks.unit_interval("missing", missing)
     template = Relational(np.zeros((rows, rows)), symmetric, self_links, bias is not None)
     Z = prior.sample(rng, rows, concentration)
-    V = rng.standard_normal((Z.shape[1], Z.shape[1])) / np.sqrt(precision)
-    parameters: Parameters = {"V": np.triu(V) + np.triu(V, 1).T if template.symmetric else V, "tau": precision}
+    parameters: Parameters = {"V": template._draw_weights(rng, Z.shape[1], precision), "tau": precision}
     if bias is not None:
         parameters["bias"] = checks.real("bias", bias)
     complete = template.sample_data(Z, parameters, rng)
@@ -437,6 +439,11 @@ def simulate_relational(
     if template.symmetric:
         data[j, i] = np.nan
     return Simulation(data, complete, State(Z, concentration, parameters), template.with_data(data))
+
+
+def _mirrored(matrix: NDArray[np.float64]) -> NDArray[np.float64]:
+    """The symmetric matrix with the same upper triangle."""
+    return np.triu(matrix) + np.triu(matrix, 1).T
 
 
 def _to_words(label: Any) -> Any:

@@ -27,11 +27,11 @@ from pgfa.models.network import Groups, Network, join_group, make_groups
 from pgfa.rows import begin_row, draw_feature, end_row, flip, flipped, spawn, start
 from pgfa.vector_math import exp, log, softplus, split
 
-#: Factors multiplied before exponents are taken out; cells stand in that many lanes.
-LANES = 8
+#: Cells in a column of the tables, one to a lane; their factors are multiplied before exponents are taken out.
+CELLS_PER_COLUMN = 8
 #: Lanes are filled up to a multiple of this, which suits the vector registers.
 _STRIDE = 4
-#: Products of LANES factors stay finite while scores are below this.
+#: Products of CELLS_PER_COLUMN factors stay finite while scores are below this.
 _HIGHEST_IN_PRODUCT = 85.0
 #: Exponentials of scores stay finite, and normal, while their sizes are below this.
 _HIGHEST_EXPONENT = 690.0
@@ -111,7 +111,7 @@ def link_rows(
         groups = make_groups(Z, alone=True)
     num_directions = 1 if symmetric else 2
     columns = _columns_for(num_directions * num_nodes)
-    shape = (num_features, LANES, columns)
+    shape = (num_features, CELLS_PER_COLUMN, columns)
     rows = LinkRows(
         network, V, tau, bias, symmetric, bool(grouped), fitted_singletons, groups,
         scores=np.zeros(shape),
@@ -119,8 +119,8 @@ def link_rows(
         down=np.ones(shape),
         highest=np.zeros((num_nodes, num_directions)),
         lowest=np.zeros((num_nodes, num_directions)),
-        ones=np.ones((LANES, columns)),
-        weight=np.zeros((LANES, columns)),
+        ones=np.ones((CELLS_PER_COLUMN, columns)),
+        weight=np.zeros((CELLS_PER_COLUMN, columns)),
         pull=np.zeros(num_features),
         linked_owners=np.zeros((2, num_features)),
         linked_members=np.zeros(num_nodes, dtype=np.int64),
@@ -138,7 +138,7 @@ def link_rows(
 @compiled(allocates=False)
 def _columns_for(num_cells):  # type: ignore[no-untyped-def]
     """Columns that hold so many cells, in whole strides."""
-    per_stride = LANES * _STRIDE
+    per_stride = CELLS_PER_COLUMN * _STRIDE
     return _STRIDE * ((num_cells + per_stride - 1) // per_stride)
 
 
@@ -150,7 +150,7 @@ def _store_all(rows):  # type: ignore[no-untyped-def]
     for group in range(rows.groups.top[0]):
         _score_group(rows, group)
     for k in range(rows.V.shape[0]):
-        for lane in range(LANES):
+        for lane in range(CELLS_PER_COLUMN):
             for c in range(rows.scores.shape[2]):
                 _exponentiate(rows, k, lane, c)
 
@@ -163,7 +163,7 @@ def _store_group(rows, group):  # type: ignore[no-untyped-def]
     for direction in range(num_directions):
         cell = num_directions * group + direction
         for k in range(rows.V.shape[0]):
-            _exponentiate(rows, k, cell % LANES, cell // LANES)
+            _exponentiate(rows, k, cell % CELLS_PER_COLUMN, cell // CELLS_PER_COLUMN)
 
 
 @compiled(allocates=False)
@@ -185,7 +185,7 @@ def _score_cell(rows, k, group, direction):  # type: ignore[no-untyped-def]
             score += rows.V[k, j] if direction == 0 else rows.V[j, k]
     rows.highest[group, direction] += max(score, 0.0)
     rows.lowest[group, direction] += min(score, 0.0)
-    rows.scores[k, cell % LANES, cell // LANES] = score
+    rows.scores[k, cell % CELLS_PER_COLUMN, cell // CELLS_PER_COLUMN] = score
 
 
 @compiled(liberty="arithmetic", allocates=False)
@@ -236,11 +236,11 @@ def store_feature(rows, k):  # type: ignore[no-untyped-def]
     for group in range(rows.groups.top[0]):
         for direction in range(num_directions):
             cell = num_directions * group + direction
-            before = rows.scores[k, cell % LANES, cell // LANES]
+            before = rows.scores[k, cell % CELLS_PER_COLUMN, cell // CELLS_PER_COLUMN]
             rows.highest[group, direction] -= max(before, 0.0)
             rows.lowest[group, direction] -= min(before, 0.0)
             _score_cell(rows, k, group, direction)
-            _exponentiate(rows, k, cell % LANES, cell // LANES)
+            _exponentiate(rows, k, cell % CELLS_PER_COLUMN, cell // CELLS_PER_COLUMN)
 
 
 # --- the row at hand -------------------------------------------------------------------------------------------------
@@ -283,7 +283,7 @@ def _begin_row(rows, n):  # type: ignore[no-untyped-def]
         members = groups.members[group]
         for direction in range(num_directions):
             cell = num_directions * group + direction
-            rows.weight[cell % LANES, cell // LANES] = members
+            rows.weight[cell % CELLS_PER_COLUMN, cell // CELLS_PER_COLUMN] = members
             if members > 0:
                 highest = max(highest, rows.highest[group, direction])
                 lowest = min(lowest, rows.lowest[group, direction])
@@ -297,10 +297,10 @@ def _begin_row(rows, n):  # type: ignore[no-untyped-def]
 
     for direction in range(num_directions):
         cell = num_directions * groups.group_of[n] + direction
-        rows.weight[cell % LANES, cell // LANES] -= 1.0
+        rows.weight[cell % CELLS_PER_COLUMN, cell // CELLS_PER_COLUMN] -= 1.0
         for i in range(network.hole_start[direction, n], network.hole_start[direction, n + 1]):
             cell = num_directions * groups.group_of[network.holes[i]] + direction
-            rows.weight[cell % LANES, cell // LANES] -= 1.0
+            rows.weight[cell % CELLS_PER_COLUMN, cell // CELLS_PER_COLUMN] -= 1.0
         _count_linked_owners(rows, n, direction)
     for k in range(num_features):
         pull = 0.0
@@ -315,14 +315,14 @@ def _start(rows, n, z, block):  # type: ignore[no-untyped-def]
     cells, header = block.cells[0], block.header[0]
     additive = rows.mode[0] == ADDITIVE
     first = rows.bias if additive else exp(rows.bias)
-    for lane in range(LANES):
+    for lane in range(CELLS_PER_COLUMN):
         for c in range(columns):
             cells[lane, c] = first if rows.weight[lane, c] > 0.0 else 0.0
     linear = 0.0
     for k in range(z.size):
         if z[k] == 1:
             linear += rows.pull[k]
-            for lane in range(LANES):
+            for lane in range(CELLS_PER_COLUMN):
                 if additive:
                     for c in range(columns):
                         cells[lane, c] += rows.scores[k, lane, c]
@@ -379,7 +379,7 @@ def _log_product(cells, factor, columns):  # type: ignore[no-untyped-def]
 @compiled(liberty="arithmetic", allocates=False)
 def _log_weighted(cells, factor, weight, columns):  # type: ignore[no-untyped-def]
     total = 0.0
-    for lane in range(LANES):
+    for lane in range(CELLS_PER_COLUMN):
         for c in range(columns):
             total += weight[lane, c] * log(1.0 + cells[lane, c] * factor[lane, c])
     return total
@@ -388,7 +388,7 @@ def _log_weighted(cells, factor, weight, columns):  # type: ignore[no-untyped-de
 @compiled(liberty="arithmetic", allocates=False)
 def _log_additive(cells, scores, sign, weight, columns):  # type: ignore[no-untyped-def]
     total = 0.0
-    for lane in range(LANES):
+    for lane in range(CELLS_PER_COLUMN):
         for c in range(columns):
             total += weight[lane, c] * softplus(cells[lane, c] + sign * scores[lane, c])
     return total
@@ -429,12 +429,12 @@ def _flip_particle(rows, n, k, sign, block, i):  # type: ignore[no-untyped-def]
     cells, header = block.cells[i], block.header[i]
     columns = rows.columns[0]
     if rows.mode[0] == ADDITIVE:
-        for lane in range(LANES):
+        for lane in range(CELLS_PER_COLUMN):
             for c in range(columns):
                 cells[lane, c] += sign * rows.scores[k, lane, c]
     else:
         factor = rows.up[k] if sign > 0.0 else rows.down[k]
-        for lane in range(LANES):
+        for lane in range(CELLS_PER_COLUMN):
             for c in range(columns):
                 cells[lane, c] *= factor[lane, c]
     header[0] += sign * rows.pull[k]
@@ -449,7 +449,7 @@ def _spawn(rows, n, k, sign, block, parents, flips, count, out):  # type: ignore
     columns = rows.columns[0]
     for i in range(count):
         old, new = block.cells[parents[i]], out.cells[i]
-        for lane in range(LANES):
+        for lane in range(CELLS_PER_COLUMN):
             for c in range(columns):
                 new[lane, c] = old[lane, c]
         for j in range(block.header.shape[1]):

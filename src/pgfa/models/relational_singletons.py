@@ -12,7 +12,7 @@ from __future__ import annotations
 import numpy as np
 
 from pgfa._compile import compiled, implements
-from pgfa.models.relational_rows import LANES, LinkRows, store_feature
+from pgfa.models.relational_rows import CELLS_PER_COLUMN, LinkRows, store_feature
 from pgfa.rows import begin_row, propose_singletons, propose_singletons_from_prior, start
 from pgfa.small_matrices import factorise, solve_lower, solve_upper
 from pgfa.vector_math import exp
@@ -69,7 +69,7 @@ def _fit(rows, z, direction, power):  # type: ignore[no-untyped-def]
                 factor[k, j] = rows.tau if k == j else 0.0
         for group in range(rows.groups.top[0]):
             cell = num_directions * group + direction
-            lane, column = cell % LANES, cell // LANES
+            lane, column = cell % CELLS_PER_COLUMN, cell // CELLS_PER_COLUMN
             if rows.weight[lane, column] == 0.0:
                 continue
             owns = rows.groups.vectors[group]

@@ -23,6 +23,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from pgfa import lanes
 from pgfa._compile import compiled
 from pgfa.rows import RowView, flipped, spawn, start
 from pgfa.samplers.base import draw_index, exponentiate
@@ -46,7 +47,7 @@ def make_completions(rows: RowView, capacity: int) -> Completions:
         odd=rows.make_block(max(capacity, 1)),
         log_lik=np.empty((2, capacity)),
         flipped_log_lik=np.empty(capacity),
-        log_weights=np.empty(capacity),
+        log_weights=np.zeros(lanes.padded(capacity)),
         changes=np.zeros(capacity, dtype=np.int64),
     )
 
@@ -82,5 +83,5 @@ def draw_ancestor(completions, t, log_weight, log_lik, count, power_so_far, powe
     for i in range(count):
         # Priors of decided columns cancel, those of the others are the same for all particles.
         completions.log_weights[i] = log_weight[i] + power * complete[i] - power_so_far * log_lik[i]
-    total, _ = exponentiate(completions.log_weights, count, weights)
+    total = exponentiate(completions.log_weights, count, weights)
     return draw_index(weights, count, total, rng)

@@ -7,7 +7,9 @@ from typing import Any
 
 import numpy as np
 
+from pgfa import lanes
 from pgfa._compile import compiled
+from pgfa.lanes import LANES
 from pgfa.rows import RowView
 from pgfa.vector_math import exp
 
@@ -66,29 +68,40 @@ def logistic(x):  # type: ignore[no-untyped-def]
     return e / (1.0 + e)
 
 
-@compiled(liberty="arithmetic", allocates=False)
+@compiled(allocates=False)
 def exponentiate(log_weights, count, weights):  # type: ignore[no-untyped-def]
-    """Set weights to exp(log_weights - max) and return their sum and the maximum."""
-    highest = log_weights[0]
-    for i in range(1, count):
-        highest = max(highest, log_weights[i])
-    for i in range(count):
-        weights[i] = exp(log_weights[i] - highest)
-    total = 0.0
-    for i in range(count):
-        total += weights[i]
-    return total, highest
+    """Set weights to exp(log_weights - max) and return their sum.
+
+    Both need room for ``lanes.padded(count)`` numbers.
+    """
+    lanes.store(log_weights, count, lanes.spread(-np.inf))
+    greatest = lanes.spread(-np.inf)
+    for i in range(0, count, LANES):
+        greatest = lanes.larger(greatest, lanes.load(log_weights, i))
+    highest = lanes.highest(greatest)
+    total = lanes.spread(0.0)
+    for i in range(0, count, LANES):
+        these = exp(lanes.load(log_weights, i) - highest)
+        lanes.store(weights, i, these)
+        total += these
+    return lanes.total(total)
 
 
 @compiled(allocates=False)
 def draw_index(weights, count, total, rng):  # type: ignore[no-untyped-def]
-    """Draw an index with probability proportional to its weight; never one of weight zero."""
+    """Draw an index with probability proportional to its weight; never one of weight zero.
+
+    They need room for ``lanes.padded(count)`` numbers.
+    """
     u = rng.random() * total
+    before = 0.0
     chosen = 0
-    for i in range(count):
-        if weights[i] > 0.0:
-            chosen = i
-            u -= weights[i]
-            if u < 0.0:
-                break
+    for i in range(0, count, LANES):
+        sums = before + lanes.running_total(lanes.choose(lanes.places(i) < count, lanes.load(weights, i), 0.0))
+        chosen += lanes.count(sums <= u)
+        before = lanes.last(sums)
+    # Where the sum of all was rounded up: the last one that has any weight.
+    chosen = min(chosen, count - 1)
+    while chosen > 0 and weights[chosen] == 0.0:
+        chosen -= 1
     return chosen

@@ -11,6 +11,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from pgfa import lanes
 from pgfa._compile import compiled
 from pgfa.columns import read_residual
 from pgfa.samplers.base import draw_index, exponentiate, shuffle
@@ -59,7 +60,7 @@ class Workspace(NamedTuple):
 def make_workspace(num_particles: int, num_columns: int, num_rows: int, num_dims: int) -> Workspace:
     """Memory to move so many columns of so many rows."""
     capacity = num_particles + 3
-    children = capacity * 2**num_columns
+    places, children = lanes.padded(capacity), lanes.padded(capacity * 2**num_columns)
     pairs = num_columns * (num_columns + 1) // 2
     width = -(-num_dims // _STRETCH) * _STRETCH
     return Workspace(
@@ -73,13 +74,13 @@ def make_workspace(num_particles: int, num_columns: int, num_rows: int, num_dims
         log_placeholder=np.zeros(capacity),
         next_log_placeholder=np.zeros(capacity),
         log_odds=np.zeros((2, num_columns, capacity)),
-        log_weight=np.zeros(capacity),
+        log_weight=np.zeros(places),
         child_log_prior=np.zeros(children),
         child_determinant=np.zeros(children),
         child_log_weight=np.zeros(children),
         weights=np.zeros(children),
         light=np.zeros(children, dtype=np.int64),
-        chosen=np.zeros(capacity, dtype=np.int64),
+        chosen=np.zeros(places, dtype=np.int64),
         history=np.zeros((num_rows, capacity), dtype=np.int32),
         residual=np.zeros(width),
         is_observed=np.zeros(width),
@@ -186,6 +187,12 @@ def _absorb(mean, covariance, pattern, residual, is_observed, tau_x, gain, out_m
 
 
 @compiled(allocates=False)
+def _fill(values, number):  # type: ignore[no-untyped-def]
+    for d in range(values.size):
+        values[d] = number
+
+
+@compiled(allocates=False)
 def _copy_moments(mean, covariance, out_mean, out_covariance):  # type: ignore[no-untyped-def]
     for i in range(mean.shape[0]):
         for d in range(mean.shape[1]):
@@ -232,7 +239,7 @@ def _weigh_patterns(work, means, covariances, owners, count, first_pattern, plac
     return child
 
 
-@compiled
+@compiled(allocates=False)
 def move_columns(work, view, Z, group, moved, never_none, a, b, log_mass, log_selection, rng):  # type: ignore[no-untyped-def]
     """Lay out the columns of `group` anew for the rows in `moved`, and draw their values; Z and V change in place.
 
@@ -264,11 +271,11 @@ def move_columns(work, view, Z, group, moved, never_none, a, b, log_mass, log_se
         order[t] = moved[t]
     shuffle(order, num_moved, rng)
 
-    means[0] = 0.0
-    covariances[0] = 0.0
     for i in range(size):
-        covariances[0, _pair(i, i)] = 1.0 / view.tau_v
-    owners[:, 0] = 0.0
+        owners[i, 0] = 0.0
+        _fill(means[0, i], 0.0)
+        for j in range(i + 1):
+            _fill(covariances[0, _pair(i, j)], 1.0 / view.tau_v if i == j else 0.0)
     log_placeholder[0] = 0.0
     log_weight[0] = 0.0
     count = 1
@@ -320,7 +327,7 @@ def move_columns(work, view, Z, group, moved, never_none, a, b, log_mass, log_se
             log_weight[p] += log_mass[int(owners[i, p])]
             in_use += 1 if owners[i, p] > 0 else 0
         log_weight[p] += log_selection[in_use]
-    total, _ = exponentiate(log_weight, count, work.weights)
+    total = exponentiate(log_weight, count, work.weights)
     final = draw_index(work.weights, count, total, rng)
 
     for d in range(num_dims):
@@ -333,7 +340,7 @@ def move_columns(work, view, Z, group, moved, never_none, a, b, log_mass, log_se
         particle = entry // num_patterns
 
 
-@compiled
+@compiled(allocates=False)
 def _draw_values(mean, covariance, d, V, group, rng):  # type: ignore[no-untyped-def]
     """Draw the values of the columns in dimension d from their Normal posterior; the Cholesky factor is written out."""
     e0 = rng.standard_normal()

@@ -8,8 +8,9 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from pgfa import checks
+from pgfa import checks, lanes
 from pgfa._compile import implements
+from pgfa.lanes import LANES
 from pgfa.rows import RowView, flipped, spawn, start
 from pgfa.samplers.ancestors import (
     Completions,
@@ -77,6 +78,7 @@ class DiscreteParticleFilter(RowSampler):
     def make_kernel(self, rows: RowView, num_columns: int, *, warmup: bool = False) -> DiscreteKernel:
         # Rounding in the systematic grid can let one particle more survive, and the present row yet another.
         capacity = self.num_particles + 3
+        places, children = lanes.padded(capacity), lanes.padded(2 * capacity)
         return DiscreteKernel(
             num_particles=int(self.num_particles),
             annealing_power=float(self.annealing_power),
@@ -84,15 +86,16 @@ class DiscreteParticleFilter(RowSampler):
             block=rows.make_block(capacity),
             next_block=rows.make_block(capacity),
             completions=make_completions(rows, capacity if self.ancestor_sampling else 0),
-            log_lik=np.empty(capacity),
-            log_weight=np.empty(capacity),
-            child_log_lik=np.empty(2 * capacity),
-            child_log_weight=np.empty(2 * capacity),
-            weights=np.empty(2 * capacity),
-            light=np.empty(2 * capacity, dtype=np.int64),
-            parents=np.zeros(capacity, dtype=np.int64),
-            flips=np.zeros(capacity, dtype=np.int64),
-            history=np.empty((num_columns, 2 * capacity), dtype=np.int64),
+            log_lik=np.zeros(places),
+            log_weight=np.zeros(places),
+            child_log_lik=np.zeros(children),
+            child_log_weight=np.zeros(children),
+            weights=np.zeros(children),
+            light=np.zeros(children, dtype=np.int64),
+            chosen=np.zeros(places, dtype=np.int64),
+            parents=np.zeros(places, dtype=np.int64),
+            flips=np.zeros(places, dtype=np.int64),
+            history=np.zeros((num_columns, places), dtype=np.int64),
             present=np.zeros(num_columns, dtype=np.int64),
             test_path=np.zeros(num_columns, dtype=np.int64),
             path=np.zeros(num_columns, dtype=np.int64),
@@ -100,7 +103,7 @@ class DiscreteParticleFilter(RowSampler):
 
 
 class DiscreteKernel(NamedTuple):
-    """Settings, and memory for the particles and their children; `history` holds 2 * parent + bit."""
+    """Settings, and memory for whole vectors of particles and children; `history` holds 2 * parent + bit."""
 
     num_particles: int
     annealing_power: float
@@ -114,6 +117,7 @@ class DiscreteKernel(NamedTuple):
     child_log_weight: NDArray[np.float64]
     weights: NDArray[np.float64]
     light: NDArray[np.int64]
+    chosen: NDArray[np.int64]
     parents: NDArray[np.int64]
     flips: NDArray[np.int64]
     history: NDArray[np.int64]
@@ -130,7 +134,7 @@ def _run_filter(kernel, rows, n, z, log_odds, columns, num_columns, power, condi
     block, next_block = kernel.block, kernel.next_block
     log_lik, log_weight = kernel.log_lik, kernel.log_weight
     child_log_lik, child_log_weight = kernel.child_log_lik, kernel.child_log_weight
-    parents, flips = kernel.parents, kernel.flips
+    chosen, parents, flips = kernel.chosen, kernel.parents, kernel.flips
 
     count = 1
     kept = 0 if conditional else -1
@@ -149,38 +153,46 @@ def _run_filter(kernel, rows, n, z, log_odds, columns, num_columns, power, condi
         odds_if_flipped = log_odds[k] * (1 - test_bit)
 
         # Children 0 .. count-1 agree with the test path in this column, children count .. 2 count - 1 do not. This
-        # order does not depend on which particle is the kept one, as the systematic thinning requires.
+        # order does not depend on which particle is the kept one, as the systematic thinning requires. What is written
+        # beyond `count` the second half takes the place of.
+        for i in range(0, count, LANES):
+            likelihood = lanes.load(log_lik, i)
+            base = lanes.load(log_weight, i) - previous_power * likelihood
+            lanes.store(child_log_lik, i, likelihood)
+            lanes.store(child_log_weight, i, base + odds_if_same + present_power * likelihood)
         flipped(rows, n, k, sign, block, log_lik, count, child_log_lik[count:])
-        for i in range(count):
-            base = log_weight[i] - previous_power * log_lik[i]
-            child_log_lik[i] = log_lik[i]
-            child_log_weight[i] = base + odds_if_same + present_power * log_lik[i]
-            child_log_weight[count + i] = base + odds_if_flipped + present_power * child_log_lik[count + i]
+        for i in range(0, count, LANES):
+            base = lanes.load(log_weight, i) - previous_power * lanes.load(log_lik, i)
+            likelihood = lanes.load(child_log_lik, count + i)
+            lanes.store(child_log_weight, count + i, base + odds_if_flipped + present_power * likelihood)
         if kept >= 0 and kernel.present[t] != test_bit:
             kept += count
         num_children = 2 * count
 
         if t + 1 == num_columns:
-            total, _ = exponentiate(child_log_weight, num_children, kernel.weights)
-            chosen = draw_index(kernel.weights, num_children, total, rng)
-            kernel.history[t, 0] = 2 * (chosen % count) + (test_bit ^ (chosen // count))
+            total = exponentiate(child_log_weight, num_children, kernel.weights)
+            drawn = draw_index(kernel.weights, num_children, total, rng)
+            kernel.history[t, 0] = 2 * (drawn % count) + (test_bit ^ (drawn // count))
         else:
             if num_children > kernel.num_particles:
                 survivors, kept = thin(
                     child_log_weight, num_children, kernel.num_particles, count, -np.inf, kept, rng, kernel.weights,
-                    kernel.light, parents, log_weight,
+                    kernel.light, chosen, log_weight,
                 )  # fmt: skip
             else:
                 survivors = num_children
-                for j in range(survivors):
-                    parents[j] = j
-                    log_weight[j] = child_log_weight[j]
-            for j in range(survivors):
-                child = parents[j]
-                log_lik[j] = child_log_lik[child]
-                flips[j] = 1 if child >= count else 0
-                parents[j] = child - count * flips[j]
-                kernel.history[t, j] = 2 * parents[j] + (test_bit ^ flips[j])
+                for j in range(0, survivors, LANES):
+                    lanes.store(chosen, j, lanes.places(j))
+                    lanes.store(log_weight, j, lanes.load(child_log_weight, j))
+            history = kernel.history[t]
+            for j in range(0, survivors, LANES):
+                child = lanes.choose(lanes.places(j) < survivors, lanes.load(chosen, j), 0)
+                flip = lanes.choose(child >= count, lanes.spread(1), lanes.spread(0))
+                parent = lanes.choose(child >= count, child - count, child)
+                lanes.store(log_lik, j, lanes.gather(child_log_lik, child))
+                lanes.store(flips, j, flip)
+                lanes.store(parents, j, parent)
+                lanes.store(history, j, parent + parent + (flip ^ test_bit))
             spawn(rows, n, k, sign, block, parents, flips, survivors, next_block)
             block, next_block = next_block, block
             if completes:

@@ -9,7 +9,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from pgfa import checks
+from pgfa import checks, lanes
 from pgfa._compile import compiled, implements
 from pgfa.rows import RowView, flip, flipped, start
 from pgfa.samplers.base import RowSampler, draw_index, exponentiate, shuffle, update_row
@@ -61,8 +61,8 @@ class HammingBall(RowSampler):
             log_prior=np.zeros(radius + 1),
             places=np.zeros(radius + 1, dtype=np.int64),
             order=np.zeros(num_columns, dtype=np.int64),
-            log_weights=np.empty(num_vectors),
-            weights=np.empty(num_vectors),
+            log_weights=np.zeros(lanes.padded(num_vectors)),
+            weights=np.zeros(lanes.padded(num_vectors)),
         )
 
 
@@ -174,6 +174,6 @@ def _update_row(kernel, rows, n, z, log_odds, columns, num_columns, power, rng):
     for distance in range(radius):
         size *= (num_columns - distance) / (distance + 1.0)
         num_vectors += round(size)
-    total, _ = exponentiate(kernel.log_weights, num_vectors, kernel.weights)
+    total = exponentiate(kernel.log_weights, num_vectors, kernel.weights)
     chosen = draw_index(kernel.weights, num_vectors, total, rng)
     _visit(kernel, rows, n, z, log_odds, columns, num_columns, radius, power, chosen)

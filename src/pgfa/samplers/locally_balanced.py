@@ -8,7 +8,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from pgfa import checks
+from pgfa import checks, lanes
 from pgfa._compile import compiled, implements
 from pgfa.rows import RowView, flip, flipped, start
 from pgfa.samplers.base import RowSampler, draw_index, logistic, update_row
@@ -49,7 +49,7 @@ class LocallyBalanced(RowSampler):
             block=rows.make_block(1),
             log_lik=np.zeros(1),
             flipped_log_lik=np.zeros((2, num_columns)),
-            weights=np.empty((2, num_columns)),
+            weights=np.zeros((2, lanes.padded(num_columns))),
         )
 
 

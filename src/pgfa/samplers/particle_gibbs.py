@@ -8,8 +8,9 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from pgfa import checks
+from pgfa import checks, lanes
 from pgfa._compile import compiled, implements
+from pgfa.lanes import LANES
 from pgfa.rows import RowView, flipped, spawn, start
 from pgfa.samplers.ancestors import (
     Completions,
@@ -75,6 +76,7 @@ class ParticleGibbs(RowSampler):
             raise ValueError('ancestor_sampling works with resampling="multinomial" only')
 
     def make_kernel(self, rows: RowView, num_columns: int, *, warmup: bool = False) -> ParticleGibbsKernel:
+        places = lanes.padded(self.num_particles)
         return ParticleGibbsKernel(
             num_particles=int(self.num_particles),
             annealing_power=float(self.annealing_power),
@@ -84,10 +86,10 @@ class ParticleGibbs(RowSampler):
             block=rows.make_block(self.num_particles),
             next_block=rows.make_block(self.num_particles),
             completions=make_completions(rows, self.num_particles if self.ancestor_sampling else 0),
-            values=np.empty((8, self.num_particles)),
-            parents=np.zeros(self.num_particles, dtype=np.int64),
-            flips=np.zeros(self.num_particles, dtype=np.int64),
-            history=np.empty((num_columns, self.num_particles), dtype=np.int64),
+            values=np.zeros((8, places)),
+            parents=np.zeros(places, dtype=np.int64),
+            flips=np.zeros(places, dtype=np.int64),
+            history=np.zeros((num_columns, places), dtype=np.int64),
             present=np.zeros(num_columns, dtype=np.int64),
             test_path=np.zeros(num_columns, dtype=np.int64),
             path=np.zeros(num_columns, dtype=np.int64),
@@ -95,7 +97,7 @@ class ParticleGibbs(RowSampler):
 
 
 class ParticleGibbsKernel(NamedTuple):
-    """Settings, and memory for the particles; `history` holds for each column and particle 2 * parent + bit."""
+    """Settings, and memory for whole vectors of particles; `history` holds 2 * parent + bit."""
 
     num_particles: int
     annealing_power: float
@@ -153,18 +155,19 @@ def _resample_stratified(weights, count, total, kept, rng, parents):  # type: ig
     return slot
 
 
-@compiled(liberty="arithmetic", allocates=False)
+@compiled(liberty="fused", allocates=False)
 def _weigh_children(  # type: ignore[no-untyped-def]
     log_lik, flipped_log_lik, count, odds_if_same, odds_if_flipped, previous_power, present_power, increment, flip_prob
 ):
     """For each particle the log weight that its next step adds, and the probability that this step is a flip."""
-    for i in range(count):
-        already = previous_power * log_lik[i]
-        same = odds_if_same + present_power * log_lik[i] - already
-        other = odds_if_flipped + present_power * flipped_log_lik[i] - already
-        e = exp(-abs(other - same))
-        increment[i] = max(same, other) + log(1.0 + e)
-        flip_prob[i] = (1.0 if other > same else e) / (1.0 + e)
+    for i in range(0, count, LANES):
+        likelihood = lanes.load(log_lik, i)
+        same = odds_if_same + present_power * likelihood
+        other = odds_if_flipped + present_power * lanes.load(flipped_log_lik, i)
+        better = lanes.larger(same, other)
+        e = exp(lanes.smaller(same, other) - better)
+        lanes.store(increment, i, better - previous_power * likelihood + log(1.0 + e))
+        lanes.store(flip_prob, i, lanes.choose(other > same, 1.0, e) / (1.0 + e))
 
 
 implements(update_row, ParticleGibbsKernel, allocates=False)(update_row_by_particles)
@@ -207,7 +210,7 @@ def _run_filter(kernel, rows, n, z, log_odds, columns, num_columns, power, condi
         else:
             for j in range(count):
                 parents[j] = j
-            total, _ = exponentiate(log_weight, count, weights)
+            total = exponentiate(log_weight, count, weights)
             squares = 0.0
             for i in range(count):
                 squares += weights[i] * weights[i]
@@ -223,16 +226,20 @@ def _run_filter(kernel, rows, n, z, log_odds, columns, num_columns, power, condi
                     )
 
         for j in range(num_particles):
-            p = parents[j]
+            chance = flip_prob[parents[j]]
             # A random number could not tell such probabilities from 0 or 1.
-            is_certain = abs(flip_prob[p] - 0.5) >= 0.5 - 2.0**-54
+            is_certain = abs(chance - 0.5) >= 0.5 - 2.0**-54
             u = 0.5 if is_certain else rng.random()
-            flips[j] = 1 if u < flip_prob[p] else 0
-            if j == kept:
-                flips[j] = kernel.present[t] ^ test_path[t]
-            next_log_lik[j] = flipped_log_lik[p] if flips[j] == 1 else log_lik[p]
-            next_log_weight[j] = increment[p] + (0.0 if resampled else log_weight[p])
-            kernel.history[t, j] = 2 * p + (flips[j] ^ test_path[t])
+            flips[j] = 1 if u < chance else 0
+        if kept >= 0:
+            flips[kept] = kernel.present[t] ^ test_path[t]
+        for j in range(0, num_particles, LANES):
+            parent, flip = lanes.load(parents, j), lanes.load(flips, j)
+            likelihoods = lanes.gather(log_lik, parent), lanes.gather(flipped_log_lik, parent)
+            weight_before = lanes.choose(resampled, lanes.spread(0.0), lanes.gather(log_weight, parent))
+            lanes.store(next_log_lik, j, lanes.choose(flip == 1, likelihoods[1], likelihoods[0]))
+            lanes.store(next_log_weight, j, weight_before + lanes.gather(increment, parent))
+            lanes.store(kernel.history[t], j, parent + parent + (flip ^ test_path[t]))
         if t + 1 < num_columns:
             if completes:
                 spawn_completions(
@@ -246,6 +253,6 @@ def _run_filter(kernel, rows, n, z, log_odds, columns, num_columns, power, condi
         count = num_particles
         previous_power = present_power
 
-    total, _ = exponentiate(log_weight, count, weights)
+    total = exponentiate(log_weight, count, weights)
     j = draw_index(weights, count, total, rng)
     trace_path(kernel.history, num_columns, j, kernel.path)

@@ -9,7 +9,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from pgfa import checks
+from pgfa import checks, lanes
 from pgfa._compile import compiled, implements
 from pgfa.rows import RowView, flip, flipped, start
 from pgfa.samplers.base import RowSampler, draw_index, exponentiate, update_row
@@ -48,8 +48,8 @@ class RowGibbs(RowSampler):
             block=rows.make_block(1),
             log_lik=np.zeros(1),
             flipped_log_lik=np.zeros(1),
-            log_weights=np.empty(num_vectors),
-            weights=np.empty(num_vectors),
+            log_weights=np.zeros(lanes.padded(num_vectors)),
+            weights=np.zeros(lanes.padded(num_vectors)),
         )
 
 
@@ -104,7 +104,7 @@ def _update_row(kernel, rows, n, z, log_odds, columns, num_columns, power, rng):
         log_prior += sign * log_odds[k]
         z[k] = 1 - z[k]
         kernel.log_weights[i] = log_prior + power * (kernel.log_lik[0] - first_log_lik)
-    total, _ = exponentiate(kernel.log_weights, num_vectors, kernel.weights)
+    total = exponentiate(kernel.log_weights, num_vectors, kernel.weights)
     chosen = draw_index(kernel.weights, num_vectors, total, rng)
     # The walk has ended one flip of the highest bit away from where it began.
     at_end = num_vectors >> 1

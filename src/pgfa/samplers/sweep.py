@@ -35,11 +35,18 @@ def sweep(kernel, rows, Z, owners, log_odds_table, births, block, power, rng):  
     -------
     Number of proposals that would change a row's singletons, and how many were accepted.
     """
+    lists = np.empty((3, Z.shape[1]), dtype=np.int64)
+    return _update_rows(kernel, rows, Z, owners, log_odds_table, births, block, power, rng, lists, np.empty(Z.shape[1]))
+
+
+@compiled(allocates=False)
+def _update_rows(kernel, rows, Z, owners, log_odds_table, births, block, power, rng, lists, log_odds):  # type: ignore[no-untyped-def]
+    """Body of `sweep`, apart from it because it makes no arrays: it need not count references to those that it has.
+
+    A row calls half a dozen functions with forty arrays each, so that counting would take as long as the work.
+    """
     num_rows, num_columns = Z.shape
-    columns = np.empty(num_columns, dtype=np.int64)
-    log_odds = np.empty(num_columns)
-    old = np.empty(num_columns, dtype=np.int64)
-    new = np.empty(num_columns, dtype=np.int64)
+    columns, old, new = lists[0], lists[1], lists[2]
     proposed = 0
     accepted = 0
     for n in range(num_rows):
