@@ -149,7 +149,9 @@ def test_states_that_do_not_fit(change, message):
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        ({"model": X}, "model must be a Model"),
+        ({"model": X}, r"model must be a Model, got ndarray of shape .*; did you mean pgfa\.LinearGaussian\(X\)\?$"),
+        ({"model": [[1.0, 2.0]]}, r"model must be a Model, got \[\[1.0, 2.0\]\]; did you mean"),
+        ({"model": pgfa.LinearGaussian}, "model must be a Model, got <class"),
         ({"prior": "ibp"}, "prior must be a Prior"),
         ({"sampler": "dpf"}, "sampler must be a RowSampler"),
         ({"seed": -1}, "seed must be a whole number of at least 0"),

@@ -6,6 +6,7 @@ import io
 import json
 import os
 import re
+import shutil
 import signal
 import subprocess
 import sys
@@ -24,6 +25,8 @@ from pgfa.cli.options import BadOption, PriorName, RunOptions, SamplerName, pars
 from pgfa.cli.running import default_out
 from pgfa.demo import run_demo
 from pgfa.demo.show import choose_held_out, shares_of_levels
+from pgfa.report import file_names, make_fit
+from pgfa.report.base import findings_of
 
 QUICK = ["--sampler", "gibbs", "--no-column-moves", "--chains", "2", "--no-progress", "--seed", "1"]
 SHORT = [*QUICK, "--draws", "20", "--warmup", "10"]
@@ -85,6 +88,7 @@ def test_fit_writes_draws_tables_and_pictures(fitted):
     assert names == {f"{name}.csv" for name in tables} | {
         "trace.png", "owners.png", "loadings.png", "run.zarr", "fit.json"
     }  # fmt: skip
+    assert names - {"run.zarr", "fit.json"} == set(file_names(pgfa.LinearGaussian(np.eye(2))))
     for path in out.glob("*.png"):
         assert path.read_bytes().startswith(b"\x89PNG")
     tree = pgfa.load(out / "run.zarr")
@@ -135,6 +139,15 @@ def test_features_and_owners_fit_together(fitted):
     np.testing.assert_allclose(features["expected_owners"], owners[features["feature"]].sum())
     assert features["owners_in_best_draw"].is_monotonic_decreasing
     assert features["agreement"].between(0.0, 1.0).all()
+
+
+def test_diagnostics_call_rows_by_their_labels(fitted):
+    _, out = fitted
+    quantities = pd.read_csv(out / "diagnostics.csv")["quantity"]
+    pairs = quantities[quantities.str.startswith("shared_features")]
+    assert len(pairs) > 5
+    label = r"(row \d+|.*zero.*|=HYPER.*|esc.*)"
+    assert pairs.str.fullmatch(rf"shared_features\[{label}, {label}\]").all()
 
 
 def test_standardised_columns_are_filled_in_the_units_of_the_file(data, tmp_path):
@@ -191,6 +204,8 @@ def test_networks_from_both_formats(tmp_path):
     renewals = [json.loads(pgfa.load(tmp_path / out / "run.zarr").attrs["settings"])["renewal"] for out in ("a", "b")]
     assert renewals == [pgfa.Relational.renewal, 0]
     assert "n0 → n1" in flat(result.stdout)
+    written = {path.name for path in (tmp_path / "a").iterdir()} - {"run.zarr", "fit.json"}
+    assert written == set(file_names(pgfa.Relational(X)))
     probability = pd.read_csv(tmp_path / "a" / "link_probability.csv")
     assert list(probability.columns) == ["from", *names]
     weights = pd.read_csv(tmp_path / "a" / "weights.csv")
@@ -218,6 +233,8 @@ def test_read_counts(tmp_path):
     run("simulate", "pyclone", "--rows", 12, "--samples", 2, "--features", 2, "--seed", 1, "--out", path)
     result = run("fit", "pyclone", path, "--features", 2, *SHORT, "--out", tmp_path / "out")
     assert "population" in result.stdout
+    written = {path.name for path in (tmp_path / "out").iterdir()} - {"run.zarr", "fit.json"}
+    assert written == set(file_names(pgfa.PyClone(pd.read_csv(path, sep="\t"))))
     prevalences = pd.read_csv(tmp_path / "out" / "prevalences.csv")
     assert len(prevalences) == 24
     assert (prevalences["lower"] <= prevalences["upper"]).all()
@@ -228,6 +245,54 @@ def test_read_counts(tmp_path):
     result = run("fit", "pyclone", path, *SHORT, "--out", tmp_path / "bad", code=2)
     assert "line 3, column ref_counts: expected a whole number" in flat(result.stderr)
     assert not (tmp_path / "bad").exists()
+
+
+@pytest.mark.parametrize(
+    ("command", "text", "message"),
+    [
+        (["linear-gaussian"], "a,b\nNA,\n,NaN\n", "t.csv has not a single value: every entry is missing"),
+        (["relational"], "a,b\nNA,\n,NA\n", "t.csv has not a single value"),
+        (["relational"], "a\n0\n", "t.csv: of no pair of nodes it is known whether they are linked"),
+        (["relational"], "a,b\n0,\n,0\n", "t.csv: of no pair of nodes"),
+        (["relational", "--format", "edges", "--symmetric"], "source,target,value\na,b,\n", "t.csv: of no pair"),
+        (
+            ["relational", "--format", "edges", "--no-self-links"],
+            "source,target\na,a\n",
+            "t.csv has links of nodes with themselves only",
+        ),
+        (
+            ["pyclone", "--delimiter", ","],
+            "mutation_id,sample_id,ref_counts,alt_counts,major_cn,minor_cn,normal_cn\nm,s,0,0,1,1,2\n",
+            "t.csv has not a single read",
+        ),
+    ],
+)
+def test_tables_in_which_nothing_is_observed(tmp_path, command, text, message):
+    (tmp_path / "t.csv").write_text(text)
+    result = run("fit", command[0], tmp_path / "t.csv", *command[1:], *SHORT, "--out", tmp_path / "out", code=2)
+    assert message in flat(result.stderr)
+    assert not (tmp_path / "out").exists()
+
+
+def test_nothing_is_said_of_what_cannot_be_measured(tmp_path):
+    (tmp_path / "c.csv").write_text("a,b\n1,1\n1,1\n1,1\n")
+    result = run("fit", "linear-gaussian", tmp_path / "c.csv", "--features", 1, *SHORT, "--out", tmp_path / "a")
+    assert "nan" not in result.stdout and "The noise has" in flat(result.stdout)
+    (tmp_path / "n.csv").write_text("a,b\n,1\n1,\n")
+    result = run("fit", "relational", tmp_path / "n.csv", "--features", 1, *SHORT, "--out", tmp_path / "b")
+    assert "nan" not in result.stdout and "cases" not in result.stdout
+
+
+def test_features_that_explain_nothing():
+    X = np.array([[1.0, 5.0], [1.5, 5.5], [1.0, 5.2]])
+    model = pgfa.LinearGaussian(X)
+    tree = pgfa.sample(
+        model, pgfa.BetaBernoulli(1), pgfa.Gibbs(), draws=4, warmup=0, chains=1, seed=1, progress=False, check=False
+    )
+    tree["posterior"]["V"][:] = 50.0
+    tree["posterior"]["Z"][:] = 1
+    said = findings_of(make_fit(tree, model)).sentences
+    assert "The features explain nothing of the variance within columns." in said
 
 
 # --- bad input ------------------------------------------------------------------------------------------------------
@@ -316,6 +381,48 @@ def test_an_earlier_run_is_not_overwritten_by_accident(fitted, data, tmp_path):
     run("fit", "linear-gaussian", data, *SHORT, "--out", tmp_path / "file", code=2)
 
 
+def test_files_that_are_of_no_run_are_never_written_over(data, tmp_path):
+    command = ["fit", "linear-gaussian", data, "--features", 2, *SHORT, "--out", tmp_path]
+    (tmp_path / "trace.csv").write_text("mine")
+    (tmp_path / "weights.csv").write_text("written for networks only, so that it is in nobody's way")
+    for options in ([], ["--overwrite"]):
+        assert "holds trace.csv, which this run would write over" in flat(run(*command, *options, code=2).stderr)
+    assert (tmp_path / "trace.csv").read_text() == "mine"
+    assert {path.name for path in tmp_path.iterdir()} == {"trace.csv", "weights.csv"}
+    own = tmp_path / "owners.csv"
+    own.write_bytes(data.read_bytes())
+    command[2] = own
+    for options in ([], ["--overwrite"]):
+        assert f"write its owners.csv over the input {own}" in flat(run(*command, *options, code=2).stderr)
+    assert own.read_bytes() == data.read_bytes()
+
+
+def test_tables_of_another_model_go_with_its_run(data, tmp_path):
+    out = tmp_path / "out"
+    run("simulate", "relational", "--rows", 8, "--features", 2, "--seed", 5, "--out", tmp_path / "n.csv")
+    run("fit", "relational", tmp_path / "n.csv", "--features", 2, *SHORT, "--out", out)
+    of_networks = {"weights.csv", "link_probability.csv", "unknown_links.csv", "network.png"}
+    assert of_networks <= {path.name for path in out.iterdir()}
+    (out / "thoughts.txt").write_text("mine")
+    run("fit", "linear-gaussian", data, "--features", 2, *SHORT, "--out", out, "--overwrite")
+    names = {path.name for path in out.iterdir()}
+    assert not of_networks & names
+    assert {"loadings.csv", "thoughts.txt"} <= names
+    # Without its draws it is a run no longer, but the tables are known to be of one.
+    shutil.rmtree(out / "run.zarr")
+    command = ["fit", "linear-gaussian", data, "--features", 2, *SHORT, "--out", out]
+    assert "or say --overwrite" in flat(run(*command, code=2).stderr)
+    run(*command, "--overwrite")
+
+
+@pytest.mark.skipif(not Path("/proc").exists(), reason="a folder in which nobody can write")
+def test_a_folder_that_cannot_be_made_is_named(data):
+    result = run("fit", "linear-gaussian", data, "--features", 2, *SHORT, "--out", "/proc/nowhere", code=2)
+    assert "--out /proc/nowhere: cannot write there" in flat(result.stderr)
+    result = run("simulate", "linear-gaussian", "--features", 2, "--out", "/proc/nowhere/x.csv", code=2)
+    assert "--out /proc/nowhere/x.csv: cannot write there" in flat(result.stderr)
+
+
 def test_what_nobody_expected_ends_with_one(data, tmp_path, monkeypatch):
     def fail(*_, **__):
         raise ValueError("a bug")
@@ -379,8 +486,6 @@ def test_summary_shows_what_fit_showed(fitted, tmp_path):
 
 
 def test_summary_does_without_the_notes(fitted, tmp_path):
-    import shutil
-
     _, out = fitted
     shutil.copytree(out, tmp_path / "copy")
     (tmp_path / "copy" / "fit.json").write_text('{"scale": 3}')
@@ -424,6 +529,26 @@ def test_simulated_networks_can_be_fitted(tmp_path):
     run("fit", "relational", path, "--symmetric", "--features", 2, *SHORT, "--out", tmp_path / "out")
 
 
+def test_simulate_replaces_nothing_unless_told_to(tmp_path):
+    command = ["simulate", "linear-gaussian", "--rows", 5, "--features", 2, "--seed", 1, "--out", tmp_path / "x.csv"]
+    values = tmp_path / "x-truth-values.csv"
+    values.write_text("mine")
+    assert f"{values} exists already" in flat(run(*command, code=2).stderr)
+    assert values.read_text() == "mine"
+    assert not (tmp_path / "x.csv").exists()
+    run(*command, "--overwrite")
+    assert values.read_text() != "mine"
+
+
+@pytest.mark.parametrize("model", ["linear-gaussian", "relational", "pyclone"])
+def test_simulate_refuses_more_features_than_anybody_has_room_for(model, tmp_path):
+    command = ["simulate", model, "--rows", 5, "--seed", 1, "--out", tmp_path / "x.csv"]
+    for alpha in ("1e5", "1e200"):
+        result = run(*command, "--alpha", alpha, code=2)
+        assert "alpha must be at most 4380 for a matrix of 5 rows" in flat(result.stderr)
+    assert not (tmp_path / "x.csv").exists()
+
+
 @pytest.mark.parametrize("arguments", [[], ["--out", "x.parquet"], ["--out", "x.csv", "--rows", "0"]])
 def test_simulate_refuses_nonsense(arguments, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
@@ -447,6 +572,15 @@ def test_demo_writes_pictures_and_tables(demo):
         assert (out / name).stat().st_size > 50
     for text in ("Higuera", "10.24432/C50S3Z", "Lazega", "RMSE", "AUC", "loadings.png", "partner"):
         assert text in flat(result.stdout)
+
+
+def test_all_tables_of_the_demo_count_the_same_owners(demo):
+    result, out = demo
+    for name in ("mice", "law-firm"):
+        features, groups = pd.read_csv(out / name / "features.csv"), pd.read_csv(out / name / "groups.csv")
+        assert groups["owners"].tolist()[1:] == features["owners"].tolist()
+        assert features["owners"].tolist() != features["owners_in_best_draw"].tolist(), "else this shows nothing"
+    assert flat(result.stdout).count("Owners are rows that own the feature in more than half of the draws") == 2
 
 
 def test_demo_beats_its_baselines_even_when_short(demo):
@@ -487,6 +621,9 @@ def test_shares_of_groups_among_owners():
     shares = shares_of_levels(Z, ["F1", "F2"], design, {"sex": "f"})
     assert shares["f"].tolist() == [0.75, 1.0, 0.5]
     assert shares["owners"].tolist() == [4, 2, 2]
+    nobody = shares_of_levels(np.zeros((4, 1), dtype=np.uint8), ["F1"], design, {"sex": "f"})
+    assert nobody["owners"].tolist() == [4, 0]
+    assert nobody["f"].isna().tolist() == [False, True]
 
 
 def test_demo_refuses_nonsense(tmp_path):
@@ -502,6 +639,7 @@ def test_version_and_help():
     assert run("--version").output.strip() == f"pgfa {pgfa.__version__}"
     for command in ([], ["fit"], ["simulate"]):
         assert "Usage" in run(*command, "--help").output
+    assert "bool" not in run("fit", "relational", "--help").output.lower(), "flags take no value"
     for command in COMMANDS:
         assert f"Example: pgfa {command}" in flat(run(*command.split(), "--help").output.replace("│", ""))
 

@@ -417,6 +417,10 @@ def test_a_smoke_run_writes_everything(toy):
     report = (toy / "report.md").read_text()
     assert "Gibbs never leaves" in report
     assert "| agrees |" in report
+    assert "How soon they arrive" not in report, "they begin at the truth"
+    assert "How fast they are" in report
+    assert not any(name in report for name in ("p_sign", "median_difference", "rank_difference", "chi_square"))
+    assert "| share of rows in the largest feature | 0.05 |" in report
     assert "<table>" in (toy / "report.html").read_text()
     assert pd.read_csv(toy / "tables" / "verdicts.csv")["verdict"].tolist() == ["agrees", "agrees"]
 

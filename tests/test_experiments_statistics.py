@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from itertools import pairwise
 
 import numpy as np
 import pandas as pd
@@ -339,6 +340,45 @@ def test_tables_are_escaped(tmp_path):
     assert r"a\|b" in tables.to_markdown(table)
     assert "&lt;script&gt;" in tables.to_markdown(table)
     assert pd.read_csv(tmp_path / "t.csv")["p"].tolist()[:2] == [1e-9, 0.5]
+
+
+@pytest.mark.parametrize("decades", [0.4, 0.8, 1.2, 3.0])
+def test_labels_of_times_do_not_overprint(decades):
+    experiment = experiment_with('{kind="alike", samplers=["A", "B"]}')
+    times = (0.02, 0.02 * 10 ** (decades / 2), 0.02 * 10**decades)
+    experiment = replace(experiment, times=times)
+    traces = make_traces(experiment, A_BEST | {"Ours": [0.0] * 3})
+    traces = traces[traces["time"] >= times[0]]
+    for figure in (
+        figures.trace_plots(experiment, traces, LOWER),
+        figures.arrival_plots([(experiment, traces)] * 3, -0.02),
+    ):
+        figure.draw_without_rendering()
+        for axes in figure.axes[-3:]:
+            low, high = axes.get_xlim()
+            ticks = [*axes.xaxis.get_major_ticks(), *axes.xaxis.get_minor_ticks()]
+            boxes = sorted(
+                (tick.label1.get_window_extent().extents for tick in ticks
+                 if tick.label1.get_text() and low <= tick.get_loc() <= high),
+                key=lambda box: box[0],
+            )  # fmt: skip
+            assert len(boxes) >= 2
+            assert all(left[2] < right[0] for left, right in pairwise(boxes))
+
+
+def test_text_in_markdown_is_no_link_and_no_formula():
+    text = "[a](http://b.c) ![d](e) $f$ `g` www.h.i"
+    shown = tables.markdown_escape(text)
+    assert shown == r"\[a\](http:\//b.c) !\[d\](e) \$f\$ \`g\` www\.h.i"
+    assert r"\$f\$" in tables.to_markdown(pd.DataFrame({text: [text]}))
+
+
+def test_pages_speak_in_plain_words(tmp_path):
+    experiment = experiment_with('{kind="better", samplers=["A"], than=["B"]}')
+    page = summarise(experiment, tmp_path)
+    assert "p of signs" in page and "Times sooner is" in page
+    assert not any(name in page for name in ("p_sign", "median_difference"))
+    assert "How soon" not in summarise(replace(experiment, initial={"from": "truth"}), tmp_path)
 
 
 def test_pages_are_escaped():

@@ -286,7 +286,7 @@ def test_links_of_nodes_with_themselves_once_it_is_said_what_they_are(write):
 
 
 def test_edges(write):
-    edges = read_edges(write("e.csv", "source,target,value,since\nann,bob,1,1990\nbob,7,,1\n7,ann,0,2\n"))
+    edges = read_edges(write("e.csv", "source,target,value\nann,bob,1\nbob,7,\n7,ann,0\n"))
     assert edges["source"].tolist() == ["ann", "bob", "7"]
     assert edges["target"].tolist() == ["bob", "7", "ann"]
     np.testing.assert_array_equal(edges["value"], [1.0, np.nan, 0.0])
@@ -295,6 +295,16 @@ def test_edges(write):
     loops = write("l.csv", "source,target\na,a\na,b\n")
     assert len(read_edges(loops, self_links=False)) == 1
     assert len(read_edges(loops, self_links=True)) == 2
+
+
+def test_edges_with_columns_that_are_left_out(write):
+    path = write("w.csv", "source,target,weight,since,value\nann,bob,0.5,1990,1\nbob,7,0,1991,0\n")
+    edges = read_edges(path, drop=["weight", "since"])
+    assert list(edges.columns) == ["source", "target", "value"]
+    assert edges["value"].tolist() == [1.0, 0.0]
+    assert len(read_edges(write("h.csv", "9,ann,bob\n9,bob,cleo\n"), header=False, drop=["1"])) == 2
+    table = read_adjacency(write("n.csv", "node,born,a,b\na,1990,0,1\nb,1991,0,0\n"), drop=["born"])
+    assert list(table.columns) == ["a", "b"]
 
 
 @pytest.mark.parametrize(
@@ -311,6 +321,14 @@ def test_edges(write):
             "line 3, 'b' and 'a': value missing, but 1 on line 2",
         ),
         ("a,b,1,2\n", {"header": False}, "has 4 columns: expected source, target"),
+        (
+            "source,target,weight\na,b,0.5\nb,c,0\n",
+            {},
+            "has a column 'weight': a list of edges has the columns source, target and, perhaps, value",
+        ),
+        ("source,target,w,t\na,b,1,2\n", {}, "has columns 'w', 't': a list of edges"),
+        ("source,target\na,b\n", {"drop": ["w"]}, "has no column 'w'"),
+        ("source,target\na,b\n", {"drop": ["source"]}, "has no column 'source'"),
     ],
 )
 def test_edges_that_cannot_be_used(write, text, options, message):

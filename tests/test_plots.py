@@ -53,8 +53,27 @@ def test_names_are_never_read_as_formulae(name):
     # What is drawn is the name itself, without its escapes.
     figure = plots.allocation(V > 0, title=name)
     figure.draw_without_rendering()
-    text = figure.axes[0].title
+    text = figure._suptitle
     assert text._preprocess_math(text.get_text()) == (name, False)
+
+
+@pytest.mark.parametrize("title", ["In which share of the cells a mutation is found", "Who owns which feature\n" * 2])
+def test_titles_fit_beside_long_labels(title):
+    phi, labels = np.full((3, 2), 0.5), ["NA12156,NA12878,NA18507,NA19240:chr10"] * 3
+    for figure in (
+        plots.allocation(phi, row_labels=labels, title=title),
+        plots.prevalences(phi, labels, ["a", "b"], title=title),
+        plots.loadings(phi, ["a", "b"], feature_labels=labels, title=title),
+        plots.populations(phi, ["a", "b"], feature_labels=labels, title=title),
+        plots.network(np.eye(3), np.eye(3), labels=labels, title=title),
+        plots.trace({labels[0]: [1.0, 2.0], "b": [2.0, 1.0]}, title=title * 3),
+    ):
+        figure.draw_without_rendering()
+        box = figure._suptitle.get_window_extent()
+        assert box.x0 >= 0.0 and box.x1 <= figure.bbox.width
+        assert box.y1 <= figure.bbox.height
+        # Nor does it cover what is below it.
+        assert all(axes.get_window_extent().y1 <= box.y0 + 1.0 for axes in figure.axes)
 
 
 def test_degenerate_pictures_can_be_drawn():

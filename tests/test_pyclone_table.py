@@ -145,7 +145,9 @@ def test_binary_files_and_other_things(tmp_path):
         pgfa.PyClone(path)
     with pytest.raises(ValueError, match="table must be a pandas table or the path of a TSV file, got int"):
         pgfa.PyClone(3)
-    with pytest.raises(FileNotFoundError):
+    with pytest.raises(
+        FileNotFoundError, match=r"table must be the path of a TSV file, but .*nowhere\.tsv cannot be read"
+    ):
         pgfa.PyClone(tmp_path / "nowhere.tsv")
 
 

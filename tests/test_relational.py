@@ -566,6 +566,10 @@ def state_of(V, tau=1.0, **more):
         (lambda: pgfa.Relational.from_edges([("a", "b")], nodes=["a", "b", "a"]), "nodes must differ, but 'a'"),
         (lambda: pgfa.Relational.from_edges([("a", "b")], unlisted=2), "unlisted must be 0, 1 or NaN"),
         (lambda: pgfa.Relational.from_edges(pd.DataFrame({"from": ["a"], "to": ["b"]})), "columns source and target"),
+        (
+            lambda: pgfa.Relational.from_edges(pd.DataFrame({"source": ["a"], "target": ["b"], "weight": [0.0]})),
+            "may have value .* and no others: leave 'weight' out",
+        ),
         (lambda: pgfa.Relational.from_networkx("graph"), "graph must be a networkx Graph"),
         (lambda: pgfa.Relational.from_networkx(nx.Graph([(0, 0)])), "linked with itself"),
         (lambda: pgfa.Relational.from_networkx(nx.Graph([(0, 1)]), value="w"), "edge 0, 1 has no attribute 'w'"),

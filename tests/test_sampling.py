@@ -217,6 +217,26 @@ def test_starts_of_a_run():
     assert [json.loads(fit.attrs["settings"])["starts"] for fit in (one, two, default)] == [1, 2, 4]
 
 
+@pytest.mark.parametrize("lazy", [False, True])
+def test_a_kind_of_move_that_was_never_proposed_has_no_rate(lazy, tmp_path, monkeypatch):
+    """Neither in some chains as a whole, nor in some of the segments that a chain was saved in."""
+    from pgfa.inference import tree
+
+    network = pgfa.Relational((np.random.default_rng(3).random((5, 5)) < 0.3).astype(float), self_links=False)
+    options = {"draws": 3, "warmup": 0, "chains": 3, "seed": 0, **QUIET}
+    fit = pgfa.sample(network, PRIORS[0], **options)
+    rate = fit["sample_stats"]["acceptance_columns"].values
+    proposed = ~np.isnan(rate)
+    assert proposed.any() and not proposed.any(axis=1).all() and not proposed[:, 0].all(), "else this shows nothing"
+    if lazy:
+        monkeypatch.setattr(tree, "_LARGEST_IN_MEMORY", 0)
+    stored = pgfa.sample(network, PRIORS[0], checkpoint=tmp_path / "run", checkpoint_interval=0.0, **options)
+    for found in (stored, pgfa.load(tmp_path / "run")):
+        assert set(found["sample_stats"].data_vars) == set(fit["sample_stats"].data_vars)
+        np.testing.assert_array_equal(found["sample_stats"]["acceptance_columns"].values, rate)
+        assert (found["sample_stats"]["acceptance_columns"].chunks is not None) == lazy
+
+
 def test_a_given_start_is_the_only_one():
     state = pgfa.Chain(MODEL, PRIORS[0], seed=9).state
     options = SHORT | {"warmup": 120}
@@ -415,6 +435,10 @@ def _lose_segment(path):
     shutil.rmtree(path / "chain-1" / "segment-00000")
 
 
+def _lose_array(path):
+    shutil.rmtree(path / "chain-0" / "segment-00000" / "V")
+
+
 def _lose_data(path):
     shutil.rmtree(path / "model" / "X")
 
@@ -435,6 +459,7 @@ def intact(tmp_path_factory):
         (_flip_bits, "alpha cannot be read"),
         (_lose_chunk, "chunks are missing"),
         (_lose_segment, "segment 0 of chain 1 is missing"),
+        (_lose_array, "a segment has no array V"),
         (_lose_data, "its model cannot be rebuilt"),
     ],
 )
@@ -552,7 +577,7 @@ def test_diagnostics_of_good_bad_and_constant_quantities():
 
     stuck = pgfa.diagnose(fake_tree(np.repeat([[1.0], [2.0]], 100, axis=1)))
     assert stuck.loc["lp", "r_hat"] == np.inf
-    assert any("chains disagree" in text for text in complaints(stuck, 2))
+    assert any("the worst, ∞, is that of" in text for text in complaints(stuck, 2))
 
     slow = pgfa.diagnose(fake_tree(np.cumsum(rng.normal(size=(4, 200)), axis=1)))
     assert any("too short" in text for text in complaints(slow, 4))
@@ -573,6 +598,8 @@ def test_diagnostics_of_good_bad_and_constant_quantities():
         ({"anneal": 2.0}, "anneal must lie between 0 and 1"),
         ({"max_time": -1.0}, "max_time must be a positive"),
         ({"executor": 3}, "executor must be a dask"),
+        ({"initial": 3}, "initial must be a State or one State for each of the 3 chains, got 3"),
+        ({"checkpoint": 5}, "checkpoint must be the path of a folder, got 5"),
     ],
 )
 def test_bad_arguments(change, message):
@@ -580,8 +607,18 @@ def test_bad_arguments(change, message):
         pgfa.sample(MODEL, PRIORS[0], **{**SHORT, **change})
 
 
+@pytest.mark.parametrize("thing", [3, None, np.zeros(2), xr.DataTree()])
+def test_things_that_are_no_draws(thing):
+    for function in (pgfa.diagnose, pgfa.summarise):
+        with pytest.raises(ValueError, match=r"tree must be the draws that pgfa\.sample or pgfa\.load returns, got"):
+            function(thing)
+    for function in (pgfa.load, pgfa.resume):
+        with pytest.raises(ValueError, match="checkpoint must be the path of a folder, got 5"):
+            function(5)
+
+
 def test_bad_models_and_samplers():
-    with pytest.raises(ValueError, match="model must be a Model"):
+    with pytest.raises(ValueError, match=r"model must be a Model, got ndarray of shape \(3, 2\); did you mean"):
         pgfa.sample(np.zeros((3, 2)), PRIORS[0], **SHORT)
     with pytest.raises(ValueError, match="sampler must be a RowSampler"):
         pgfa.sample(MODEL, PRIORS[0], sampler="dpf", **SHORT)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -57,6 +59,34 @@ def one_of(name: str, value: Any, choices: tuple[str, ...]) -> str:
     if not isinstance(value, str) or value not in choices:
         raise ValueError(f"{name} must be one of {', '.join(map(repr, choices))}, got {value!r}")
     return value
+
+
+def of_kind(name: str, value: Any, kind: type) -> Any:
+    """A model, prior or sampler; data in the place of a model are shown by their size."""
+    if isinstance(value, kind):
+        return value
+    advice = ""
+    if hasattr(value, "shape"):
+        got = f"{type(value).__name__} of shape {value.shape}"
+    else:
+        got = repr(value) if len(repr(value)) <= 80 else f"{type(value).__name__} {repr(value)[:60]}..."
+    if name == "model" and (hasattr(value, "shape") or isinstance(value, (list, tuple))):
+        advice = "; did you mean pgfa.LinearGaussian(X)?"
+    raise ValueError(f"{name} must be a {kind.__name__}, got {got}{advice}")
+
+
+def path(name: str, value: Any) -> Path:
+    """A path."""
+    if not isinstance(value, (str, os.PathLike)):
+        raise ValueError(f"{name} must be the path of a folder, got {value!r}")
+    return Path(value)
+
+
+def draws(name: str, value: Any) -> None:
+    """What `pgfa.sample` returns."""
+    if not {"posterior", "sample_stats"} <= set(getattr(value, "children", ())):
+        got = f"a {type(value).__name__}" if hasattr(value, "children") or hasattr(value, "shape") else repr(value)
+        raise ValueError(f"{name} must be the draws that pgfa.sample or pgfa.load returns, got {got}")
 
 
 def numeric_matrix(name: str, value: Any, *, missing: bool) -> NDArray[np.float64]:

@@ -6,6 +6,7 @@ is a dollar sign, never the beginning of a formula.
 
 from __future__ import annotations
 
+import textwrap
 from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING, Any
 
@@ -69,7 +70,8 @@ def trace(
         axes.axvspan(0, warmup, color="0.92", zorder=0, linewidth=0)
         axes.text(warmup / 2, 0.95, "warm-up", transform=axes.get_xaxis_transform(), ha="center", color="0.4")
     _scale_to([line[warmup:] for line in series.values()], axes)
-    axes.set(xlabel=plain(xlabel), ylabel=plain(ylabel), title=plain(title))
+    axes.set(xlabel=plain(xlabel), ylabel=plain(ylabel))
+    _put_title(figure, title, size=12)
     axes.margins(x=0.0)
     axes.ticklabel_format(style="plain", useOffset=False)
     axes.spines[["top", "right"]].set_visible(False)
@@ -148,7 +150,7 @@ def allocation(
         axes.axvline(k, color="white", linewidth=1.5)
     for bound in bounds[1:-1]:
         axes.axhline(bound, color=COLOURS[1], linewidth=1.0)
-    axes.set_title(plain(title), fontsize=10)
+    _put_title(figure, title)
     return figure
 
 
@@ -200,7 +202,7 @@ def loadings(
     else:
         axes.set(xticks=[], xlabel=f"{num_columns} columns")
     axes.tick_params(length=0)
-    axes.set_title(plain(title), fontsize=10)
+    _put_title(figure, title)
     return figure
 
 
@@ -245,8 +247,7 @@ def network(
             axes.set_xticks(np.arange(size), [names[n] for n in order], fontsize=6, rotation=90)
         axes.tick_params(length=0)
     figure.colorbar(image, ax=list(panels), pad=0.01, aspect=25, shrink=0.6)
-    if title:
-        figure.suptitle(plain(title), fontsize=10)
+    _put_title(figure, title)
     return figure
 
 
@@ -293,7 +294,7 @@ def prevalences(
     if sample_labels is not None and num_samples <= MOST_LABELS:
         axes.set_xticks(np.arange(num_samples), [short(label) for label in sample_labels], fontsize=7, rotation=90)
     axes.tick_params(length=0)
-    axes.set_title(plain(title), fontsize=10)
+    _put_title(figure, title)
     return figure
 
 
@@ -339,13 +340,23 @@ def populations(
     axes.spines[["top", "right"]].set_visible(False)
     if num_features:
         axes.legend(frameon=False, loc="center left", bbox_to_anchor=(1.0, 0.5), fontsize=8)
-    axes.set_title(plain(title), fontsize=10)
+    _put_title(figure, title)
     return figure
 
 
 def feature_names(num_features: int) -> list[str]:
     """F1, F2, ..."""
     return [f"F{k}" for k in range(1, num_features + 1)]
+
+
+def _put_title(figure: Figure, title: str, size: int = 10) -> None:
+    """A title over the whole picture, in as many lines as it needs: axes beside long labels may be narrower than it."""
+    if not title:
+        return
+    # A letter is 0.6 times as wide as it is high, on the average.
+    room = max(10, int((figure.get_figwidth() - 0.2) / (0.6 * size / 72.0)))
+    lines = [part for line in title.split("\n") for part in textwrap.wrap(line, room) or [""]]
+    figure.suptitle(plain("\n".join(lines)), fontsize=size)
 
 
 def _cycle(count: int) -> list[str]:

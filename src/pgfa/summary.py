@@ -11,6 +11,7 @@ import pandas as pd
 import xarray as xr
 from numpy.typing import NDArray
 
+from pgfa import checks
 from pgfa.state import State
 
 #: Draws are read from disk in pieces of about this many bytes.
@@ -119,6 +120,7 @@ def summarise(tree: xr.DataTree, *, chains: Sequence[int] | None = None) -> Summ
     >>> summarise(fit).owners.shape
     (20, 2)
     """
+    checks.draws("tree", tree)
     posterior, stats = tree["posterior"].dataset, tree["sample_stats"].dataset
     kept = choose_chains(posterior, chains)
     lp = np.asarray(stats["lp"].values, dtype=float)[kept]

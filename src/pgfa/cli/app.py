@@ -5,14 +5,13 @@ from __future__ import annotations
 from typing import Annotated
 
 import typer
-from typer.core import TyperGroup
 
 import pgfa
 from pgfa.cli import demo, experiment, fit, resume, simulate, summary
-from pgfa.cli.options import unwrapped
+from pgfa.cli.options import Command, Group, unwrapped
 
 
-class InOrder(TyperGroup):
+class InOrder(Group):
     """Commands in the order in which a newcomer needs them."""
 
     def list_commands(self, ctx: typer.Context) -> list[str]:  # type: ignore[override]
@@ -50,8 +49,8 @@ def main(
 
 
 app.add_typer(fit.app, name="fit")
-app.command("resume", help=unwrapped(resume.resume.__doc__))(resume.resume)
-app.command("summary", help=unwrapped(summary.summary.__doc__))(summary.summary)
+app.command("resume", cls=Command, help=unwrapped(resume.resume.__doc__))(resume.resume)
+app.command("summary", cls=Command, help=unwrapped(summary.summary.__doc__))(summary.summary)
 app.add_typer(simulate.app, name="simulate")
 app.add_typer(experiment.app, name="experiment")
-app.command("demo", help=unwrapped(demo.demo.__doc__))(demo.demo)
+app.command("demo", cls=Command, help=unwrapped(demo.demo.__doc__))(demo.demo)

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from pgfa.cli.options import RUN_PANEL, NoProgress
+from pgfa.cli.options import RUN_PANEL, Command, Group, NoProgress
 from pgfa.cli.running import give_up, input_errors, make_console, say
 
 if TYPE_CHECKING:
@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from pgfa.experiments.verdicts import Verdict
 
 app = typer.Typer(
+    cls=Group,
     no_args_is_help=True,
     rich_markup_mode="rich",
     help="Compare samplers at equal time: the experiments of the paper, or your own.",
@@ -102,7 +103,7 @@ Samplers = Annotated[
 ]
 
 
-@app.command("list")
+@app.command("list", cls=Command)
 def list_experiments() -> None:
     """Show all experiments of the paper, with the time that each takes."""
     from rich.table import Table
@@ -125,7 +126,7 @@ def list_experiments() -> None:
     make_console().print(table)
 
 
-@app.command("run", epilog="Example: [bold]pgfa experiment run lg-5 --scale laptop[/]")
+@app.command("run", cls=Command, epilog="Example: [bold]pgfa experiment run lg-5 --scale laptop[/]")
 def run_experiment(
     name: Name,
     scale: ScaleOption = Scale.laptop,
@@ -149,7 +150,7 @@ def run_experiment(
     _show(found, folder / experiment.name)
 
 
-@app.command("report", epilog="Example: [bold]pgfa experiment report lg-5 --scale laptop[/]")
+@app.command("report", cls=Command, epilog="Example: [bold]pgfa experiment report lg-5 --scale laptop[/]")
 def report_experiment(name: NameOrAll = None, scale: ScaleOption = Scale.laptop, out: Out = None) -> None:
     """Report on what has been run so far, finished or not: on one experiment, or on all of the paper's together."""
     from pgfa.experiments.definition import SHIPPED
@@ -168,7 +169,7 @@ def report_experiment(name: NameOrAll = None, scale: ScaleOption = Scale.laptop,
     _show([verdict for report in reports for verdict in report.verdicts], where)
 
 
-@app.command("run-all", epilog="Example: [bold]pgfa experiment run-all --scale laptop[/]")
+@app.command("run-all", cls=Command, epilog="Example: [bold]pgfa experiment run-all --scale laptop[/]")
 def run_all(
     scale: ScaleOption = Scale.laptop,
     out: Out = None,

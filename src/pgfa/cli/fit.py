@@ -9,13 +9,13 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from pgfa.cli.options import Delimiter, NoHeader, RunOptions, takes
+from pgfa.cli.options import BadOption, Command, Delimiter, Group, NoHeader, RunOptions, takes
 from pgfa.cli.running import default_out, input_errors, run_fit, say
 
 if TYPE_CHECKING:
     import pandas as pd
 
-app = typer.Typer(no_args_is_help=True, rich_markup_mode="rich", help="Fit a model to a table.")
+app = typer.Typer(cls=Group, no_args_is_help=True, rich_markup_mode="rich", help="Fit a model to a table.")
 
 File = Annotated[
     Path, typer.Argument(metavar="FILE", help="CSV, TSV or Parquet, compressed with gzip or not.", show_default=False)
@@ -27,6 +27,10 @@ IndexColumn = Annotated[
         help="Column with the labels of the rows.",
         show_default="the first, if it has no name or no numbers",
     ),
+]
+
+Drop = Annotated[
+    list[str] | None, typer.Option(metavar="NAME", help="Column to leave out; may be given several times.")
 ]
 
 
@@ -42,6 +46,7 @@ class DensityName(StrEnum):
 
 @app.command(
     "linear-gaussian",
+    cls=Command,
     epilog="Example: [bold]pgfa fit linear-gaussian levels.csv --standardise --intercept --features 8[/]",
 )
 @takes(RunOptions)
@@ -52,9 +57,7 @@ def fit_linear_gaussian(
         bool, typer.Option("--standardise", help="Bring each column to mean 0 and standard deviation 1 first.")
     ] = False,
     index_column: IndexColumn = None,
-    drop: Annotated[
-        list[str] | None, typer.Option(metavar="NAME", help="Column to leave out; may be given several times.")
-    ] = None,
+    drop: Drop = None,
     delimiter: Delimiter = None,
     no_header: NoHeader = False,
     run: RunOptions = RunOptions(),  # noqa: B008
@@ -88,7 +91,11 @@ def fit_linear_gaussian(
     run_fit(model, notes, run, run.out or default_out(file))
 
 
-@app.command("relational", epilog="Example: [bold]pgfa fit relational friends.csv --format edges --symmetric --bias[/]")
+@app.command(
+    "relational",
+    cls=Command,
+    epilog="Example: [bold]pgfa fit relational friends.csv --format edges --symmetric --bias[/]",
+)
 @takes(RunOptions)
 def fit_relational(
     file: File,
@@ -113,6 +120,7 @@ def fit_relational(
         bool, typer.Option("--bias", help="Let nodes without features have links too. Sparse networks need it.")
     ] = False,
     index_column: IndexColumn = None,
+    drop: Drop = None,
     delimiter: Delimiter = None,
     no_header: NoHeader = False,
     run: RunOptions = RunOptions(),  # noqa: B008
@@ -133,21 +141,37 @@ def fit_relational(
                 symmetric=symmetric,
                 self_links=self_links,
                 index_column=index_column,
+                drop=drop or (),
                 delimiter=delimiter,
                 header=not no_header,
             )
             model = Relational(table, symmetric, bool(self_links), bias)
         else:
+            if index_column is not None:
+                raise BadOption("--index-column has no meaning for --format edges; --drop leaves a column out")
             edges = io.read_edges(
-                file, symmetric=symmetric, self_links=self_links, delimiter=delimiter, header=not no_header
+                file,
+                symmetric=symmetric,
+                self_links=self_links,
+                drop=drop or (),
+                delimiter=delimiter,
+                header=not no_header,
             )
             model = Relational.from_edges(edges, symmetric, bool(self_links), bias)
+        if model.num_pairs == 0:
+            raise io.TableError(
+                f"{file}: of no pair of nodes it is known whether they are linked; expected some 0 or 1"
+            )
         if not bias and model.num_links < 0.2 * model.num_pairs:
             say("Note: the network is sparse; consider --bias.", style="yellow")
     run_fit(model, Notes(source=str(file), row_name="node"), run, run.out or default_out(file))
 
 
-@app.command("pyclone", epilog="Example: [bold]pgfa fit pyclone mutations.tsv --features 6 --density beta-binomial[/]")
+@app.command(
+    "pyclone",
+    cls=Command,
+    epilog="Example: [bold]pgfa fit pyclone mutations.tsv --features 6 --density beta-binomial[/]",
+)
 @takes(RunOptions)
 def fit_pyclone(
     file: File,

@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, get_type_hints
 
 import typer
+from typer.core import TyperCommand, TyperGroup
 
 if TYPE_CHECKING:
     from pgfa.priors.base import Prior
@@ -21,6 +22,25 @@ PRIOR_PANEL = "Prior and sampler"
 RUN_PANEL = "Run"
 OUTPUT_PANEL = "Output"
 TUNING_PANEL = "Tuning of samplers"
+
+
+class _PlainFlags:
+    """Help in which a flag is a flag, without the type of a value that it does not take."""
+
+    def get_params(self, ctx: Any) -> list[Any]:
+        params: list[Any] = super().get_params(ctx)  # type: ignore[misc]
+        for param in params:
+            if getattr(param, "is_flag", False):
+                param.metavar = ""
+        return params
+
+
+class Command(_PlainFlags, TyperCommand):
+    """A command."""
+
+
+class Group(_PlainFlags, TyperGroup):
+    """Commands of a kind."""
 
 
 class BadOption(ValueError):

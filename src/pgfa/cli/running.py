@@ -102,13 +102,25 @@ def plain_warnings() -> Iterator[None]:
 # --- folders --------------------------------------------------------------------------------------------------------
 
 
-def prepare(out: Path, *, overwrite: bool) -> Path:
-    """The place of the store in a folder that has none yet."""
+def prepare(out: Path, model: Model, source: Path, *, overwrite: bool) -> Path:
+    """The place of the store in a folder that has none yet, and none of the files that the run will write.
+
+    What an earlier run has left goes if `overwrite`; what is not of a run of ours stays, and we do not begin.
+    """
+    from pgfa.report import file_names
     from pgfa.storage import RunStore, StoreError
 
     path = out / RUN
     if out.exists() and not out.is_dir():
         raise BadOption(f"{out} is a file: --out must be a folder")
+    written = [*file_names(model), NOTES]
+    # Of an earlier run, which may have been of another model, all files go.
+    replaced = file_names() if overwrite and (path.exists() or has_notes(out)) else []
+    for name in {*written, *replaced}:
+        if (out / name).exists() and source.exists() and (out / name).samefile(source):
+            raise BadOption(
+                f"--out {out}: the run would write its {name} over the input {source}; choose another --out"
+            )
     if path.exists():
         try:
             RunStore(path).settings()
@@ -121,8 +133,30 @@ def prepare(out: Path, *, overwrite: bool) -> Path:
                 "--overwrite"
             )
         shutil.rmtree(path)
-    out.mkdir(parents=True, exist_ok=True)
+    elif not has_notes(out):
+        _refuse_files(out, written, "which is of no run of pgfa: choose another --out, or move it away")
+    elif not overwrite:
+        _refuse_files(out, [name for name in written if name != NOTES], "choose another --out, or say --overwrite")
+    with naming_out(out):
+        for name in replaced:
+            (out / name).unlink(missing_ok=True)
+        out.mkdir(parents=True, exist_ok=True)
     return path
+
+
+def _refuse_files(out: Path, names: list[str], what_to_do: str) -> None:
+    found = [name for name in names if (out / name).exists()]
+    if found:
+        raise BadOption(f"{out} holds {' and '.join(found)}, which this run would write over; {what_to_do}")
+
+
+@contextmanager
+def naming_out(out: Path) -> Iterator[None]:
+    """Where nothing can be written, the option is named that led there."""
+    try:
+        yield
+    except OSError as error:
+        raise BadOption(f"--out {out}: cannot write there ({error.strerror or error})") from None
 
 
 def find_run(folder: Path) -> tuple[Path, Path]:
@@ -138,6 +172,14 @@ def find_run(folder: Path) -> tuple[Path, Path]:
 
 def write_notes(out: Path, notes: Notes) -> None:
     (out / NOTES).write_text(json.dumps({"format": 1, **asdict(notes)}, indent=1) + "\n", encoding="utf-8")
+
+
+def has_notes(out: Path) -> bool:
+    """Whether a run has begun in this folder, if only to be cut short or taken away later."""
+    try:
+        return {"format", "source", "row_name", "scale"} <= set(json.loads((out / NOTES).read_text(encoding="utf-8")))
+    except (OSError, ValueError, TypeError):
+        return False
 
 
 def read_notes(out: Path) -> Notes:
@@ -159,8 +201,9 @@ def run_fit(model: Model, notes: Notes, run: RunOptions, out: Path) -> None:
     """Draw, save, and report; the end of every `pgfa fit`."""
     with input_errors():
         prior, sampler = run.make_prior(), run.make_sampler()
-        path = prepare(out, overwrite=run.overwrite)
-        write_notes(out, notes)
+        path = prepare(out, model, Path(notes.source), overwrite=run.overwrite)
+        with naming_out(out):
+            write_notes(out, notes)
     say(f"{model!r}, prior {prior!r}, sampler {sampler!r}")
     say("The first iteration compiles, which takes a while once.")
 

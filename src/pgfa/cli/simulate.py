@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from pgfa.cli.options import BadOption, takes
-from pgfa.cli.running import input_errors, make_console
+from pgfa.cli.options import BadOption, Command, Group, takes
+from pgfa.cli.running import input_errors, make_console, naming_out
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from pgfa.simulation import Simulation
 
 app = typer.Typer(
+    cls=Group,
     no_args_is_help=True,
     rich_markup_mode="rich",
     help="Draw a data set from a model, and write down the truth behind it.",
@@ -42,6 +43,7 @@ class SimulationOptions:
     seed: Annotated[
         int | None, typer.Option(min=0, help="The same seed gives the same data.", show_default="random")
     ] = None
+    overwrite: Annotated[bool, typer.Option("--overwrite", help="Replace files that are there already.")] = False
 
     def make_prior(self) -> Prior:
         from pgfa.priors import BetaBernoulli, IndianBuffet
@@ -54,7 +56,9 @@ Missing = Annotated[float, typer.Option(min=0.0, max=1.0, metavar="X", help="Sha
 
 
 @app.command(
-    "linear-gaussian", epilog="Example: [bold]pgfa simulate linear-gaussian --features 5 --seed 1 --out data.csv[/]"
+    "linear-gaussian",
+    cls=Command,
+    epilog="Example: [bold]pgfa simulate linear-gaussian --features 5 --seed 1 --out data.csv[/]",
 )
 @takes(SimulationOptions)
 def simulate_linear_gaussian(
@@ -73,7 +77,11 @@ def simulate_linear_gaussian(
     )  # fmt: skip
 
 
-@app.command("relational", epilog="Example: [bold]pgfa simulate relational --rows 60 --symmetric --out network.csv[/]")
+@app.command(
+    "relational",
+    cls=Command,
+    epilog="Example: [bold]pgfa simulate relational --rows 60 --symmetric --out network.csv[/]",
+)
 @takes(SimulationOptions)
 def simulate_relational(
     rows: Rows = 60,
@@ -91,7 +99,9 @@ def simulate_relational(
 
 
 @app.command(
-    "pyclone", epilog="Example: [bold]pgfa simulate pyclone --rows 100 --samples 6 --features 4 --out mutations.tsv[/]"
+    "pyclone",
+    cls=Command,
+    epilog="Example: [bold]pgfa simulate pyclone --rows 100 --samples 6 --features 4 --out mutations.tsv[/]",
 )
 @takes(SimulationOptions)
 def simulate_pyclone(
@@ -141,6 +151,10 @@ def _simulate(
     with input_errors():
         if _split_name(options.out)[1] not in (".csv", ".tsv"):
             raise BadOption(f"--out must end with .csv or .tsv, and perhaps .gz, got {options.out}")
+        there = [str(path) for path in _paths(options.out) if path.exists()]
+        if there and not options.overwrite:
+            verb = "exists" if len(there) == 1 else "exist"
+            raise BadOption(f"{' and '.join(there)} {verb} already: choose another --out, or say --overwrite")
         from pgfa.simulation import simulate
 
         truth = simulate(model_name, options.make_prior(), rng=options.seed, alpha=options.alpha, **sizes)
@@ -172,12 +186,18 @@ def _write(
     owners.insert(0, "row", rows)
     values = pd.DataFrame(truth.state.parameters["V"], columns=columns)
     values.insert(0, "feature", names)
-    stem, _ = _split_name(out)
-    paths = (out, out.with_name(f"{stem}-truth-owners.csv"), out.with_name(f"{stem}-truth-values.csv"))
-    out.parent.mkdir(parents=True, exist_ok=True)
-    for path, table in zip(paths, (data, owners, values)):
-        write_table(table, path)
+    paths = _paths(out)
+    with naming_out(out):
+        out.parent.mkdir(parents=True, exist_ok=True)
+        for path, table in zip(paths, (data, owners, values)):
+            write_table(table, path)
     return list(zip(paths, ("the data", "who owns which feature", "what the features do")))
+
+
+def _paths(out: Path) -> tuple[Path, Path, Path]:
+    """The files for the data, the owners and the values of the features."""
+    stem, _ = _split_name(out)
+    return out, out.with_name(f"{stem}-truth-owners.csv"), out.with_name(f"{stem}-truth-values.csv")
 
 
 def feature_names(num_features: int) -> list[str]:

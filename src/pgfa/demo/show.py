@@ -86,7 +86,9 @@ class Stage:
 
     def tell_who_owns_what(self, fit: Fit, design: pd.DataFrame, levels: Mapping[str, str]) -> None:
         """For each feature the share of some groups among its owners, where the model saw none of these."""
-        shares = shares_of_levels(fit.summary.reference.Z, fit.summary.names, design, levels)
+        # The owners that the table of features counts: those in more than half of the draws.
+        owners = (fit.summary.owners.to_numpy() > 0.5).astype(np.uint8)
+        shares = shares_of_levels(owners, fit.summary.names, design, levels)
         self.say("Who the owners are, which the model was not told", style="italic")
         table = Table()
         table.add_column("")
@@ -105,17 +107,19 @@ class Stage:
 def shares_of_levels(
     Z: NDArray[np.uint8], names: list[str], design: pd.DataFrame, levels: Mapping[str, str]
 ) -> pd.DataFrame:
-    """For all rows and then for the owners of each feature their number and the share of each level."""
+    """For all rows and then for the owners of each feature their number and the share of each level; NaN of nobody."""
     rows = []
     for name, mine in [("all", np.ones(len(Z), dtype=bool)), *((name, Z[:, k] == 1) for k, name in enumerate(names))]:
         row: dict[str, Any] = {"feature": name, "owners": int(mine.sum())}
         for column, level in levels.items():
-            row[level] = float((design[column].to_numpy()[mine] == level).mean())
+            row[level] = float((design[column].to_numpy()[mine] == level).mean()) if mine.any() else float("nan")
         rows.append(row)
     return pd.DataFrame(rows)
 
 
 def _share(share: float, everybody: float) -> Text:
+    if share != share:
+        return Text("-")
     if abs(share - everybody) <= _MARKED:
         return Text(f"{share:.0%}")
     return Text(f"▲ {share:.0%}", "bold red") if share > everybody else Text(f"▼ {share:.0%}", "bold blue")

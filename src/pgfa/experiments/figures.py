@@ -83,7 +83,7 @@ def trace_plots(experiment: Experiment, traces: pd.DataFrame, metric: str) -> Fi
                     _draw_band(axes, groups[data, start, label], metric, colour, style, plain(label))
             for time in experiment.times:
                 axes.axvline(time, color="0.85", linewidth=0.8, zorder=0)
-            axes.set_xscale("log")
+            _scale_time(axes)
             _mark_truth(axes, metric)
             axes.spines[["top", "right"]].set_visible(False)
         _scale(row[0], traces[traces["data"] == data], metric)
@@ -121,7 +121,7 @@ def arrival_plots(compared: list[tuple[Experiment, pd.DataFrame]], near: float) 
                 axes.plot(chain["time"], chain[LOG_DENSITY], color=colour, linewidth=0.8, alpha=0.6, zorder=layer)
         axes.axhspan(near, -near, color="0.9", linewidth=0, zorder=0)
         _mark_truth(axes, LOG_DENSITY)
-        axes.set_xscale("log")
+        _scale_time(axes)
         _scale(axes, traces, LOG_DENSITY)
         axes.set_title(plain(experiment.name), fontsize=10)
         axes.spines[["top", "right"]].set_visible(False)
@@ -170,6 +170,18 @@ def _scale(axes: Axes, traces: pd.DataFrame, metric: str) -> None:
         axes.set_yscale("symlog", linthresh=_LINEAR, linscale=0.6)
         axes.set_ylim(min(1.6 * values.min(), -_LINEAR), max(1.6 * values.max(), 2.0 * _LINEAR))
         axes.yaxis.set_major_formatter(_short_number)
+
+
+def _scale_time(axes: Axes) -> None:
+    """A logarithmic axis with few labels: those of its own between powers of ten overprint each other."""
+    from matplotlib.ticker import LogLocator, NullFormatter
+
+    axes.set_xscale("log")
+    first, last = axes.get_xlim()
+    if last < 30.0 * first:
+        axes.xaxis.set_major_locator(LogLocator(subs=(1.0, 2.0, 5.0)))
+        axes.xaxis.set_major_formatter(_short_number)
+    axes.xaxis.set_minor_formatter(NullFormatter())
 
 
 def _mark_truth(axes: Axes, metric: str) -> None:

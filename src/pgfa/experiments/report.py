@@ -20,6 +20,20 @@ from pgfa.experiments.verdicts import Verdict
 NEAR_TRUTH = -0.02
 
 
+#: What columns are called on pages; tables for programs keep their names.
+_FOR_PEOPLE = {
+    "p_sign": "p of signs",
+    "median_difference": "median difference",
+    "rank_difference": "difference of mean ranks",
+    "chi_square": "chi-square",
+    "sooner": "times sooner",
+}
+_SOONER = (
+    "Times sooner is the last time of comparison over the median time of arrival, for samplers of which half of the "
+    "chains arrive: with 10, a tenth of the time was enough."
+)
+
+
 class Report(NamedTuple):
     """What the chains of one experiment have shown."""
 
@@ -194,20 +208,25 @@ def _page(
     if found:
         page.heading("What the paper found, and what we found")
         page.paragraph(
-            "For the pair that decides, p is that of Nemenyi's test and p_sign that of a sign test, both with "
+            "For the pair that decides, p is that of Nemenyi's test and p of signs that of a sign test, both with "
             "Bonferroni's correction. Wins is the share of blocks (same data, initial values and restart) in which its "
-            "first sampler is better."
+            "first sampler is better, and the median difference is by how much its values exceed those of the second."
         )
-        page.table(verdicts.to_table(found).drop(columns=["experiment"]))
-    page.heading("How soon they arrive")
-    page.paragraph(
-        "A chain arrives when its relative log density first reaches the best median that a sampler of the paper has "
-        "at the last time for the same data set, or comes near the truth, if that is sooner. Near the truth means a "
-        f"relative log density of {NEAR_TRUTH:g} or more, and near the best as little below the best chain of all "
-        "samplers with the same data. Both shares are those at the last time. Where the true log density is small, "
-        "draws of the posterior come and go, so that there is also the share that was once near the truth."
-    )
-    page.table(arrived.merge(speeds(chains), on="sampler"))
+        page.table(for_people(verdicts.to_table(found).drop(columns=["experiment"])))
+    if _has_far_to_go(experiment):
+        page.heading("How soon they arrive")
+        page.paragraph(
+            "A chain arrives when its relative log density first reaches the best median that a sampler of the paper "
+            "has at the last time for the same data set, or comes near the truth, if that is sooner. Near the truth "
+            f"means a relative log density of {NEAR_TRUTH:g} or more, and near the best as little below the best chain "
+            "of all samplers with the same data. Both shares are those at the last time. Where the true log density is "
+            "small, draws of the posterior come and go, so that there is also the share that was once near the truth. "
+            f"{_SOONER}"
+        )
+        page.table(for_people(arrived.merge(speeds(chains), on="sampler")))
+    else:
+        page.heading("How fast they are")
+        page.table(speeds(chains))
     for metric in dict.fromkeys(metric for metric, _, _ in pictures):
         page.heading(title_of(metric)[0].upper() + title_of(metric)[1:])
         page.paragraph("Medians over all chains:")
@@ -219,15 +238,19 @@ def _page(
     page.paragraph(
         "Friedman's test over all samplers of a family, then Nemenyi's of all pairs with Bonferroni's correction; "
         f"both at p < {LEVEL:g}. The family of the paper has the samplers of the paper only. All p values are in "
-        "tables/."
+        "tables/. Chi-square is the statistic of Friedman's test."
     )
     for name, (overall, pairs) in tests.items():
         page.paragraph(f"Family: {name}. Mean ranks, 1 is best:")
-        page.table(overall)
+        page.table(for_people(overall))
         significant = pairs[pairs["significant"]]
         if len(significant):
-            page.paragraph("Pairs that differ (wins: share of blocks in which a is better than b):")
-            page.table(significant.drop(columns=["significant", "p_uncorrected", "p_sign"]))
+            page.paragraph(
+                "Pairs that differ. The difference of mean ranks is above 0 where a is better than b, the median "
+                "difference is by how much the values of a are above those of b, and wins is the share of blocks in "
+                "which a is better."
+            )
+            page.table(for_people(significant.drop(columns=["significant", "p_uncorrected", "p_sign"])))
         else:
             page.paragraph("No pair differs significantly.")
     return page
@@ -246,7 +269,7 @@ def write_summary(reports: list[Report], out: Path) -> None:
         figures.save(picture, out / "arrivals.png")
         page.picture("arrivals.png", "Relative log density of all chains over time")
     page.heading("Verdicts")
-    page.table(table)
+    page.table(for_people(table))
     tables.write_all(table, out / "tables", "verdicts")
     arrived = []
     for report in reports:
@@ -255,9 +278,25 @@ def write_summary(reports: list[Report], out: Path) -> None:
         arrived.append(named)
     together = pd.concat(arrived, ignore_index=True)
     tables.write_all(together, out / "tables", "arrivals")
-    page.heading("How soon they arrive")
-    page.table(together)
+    far = [report.experiment.name for report in reports if _has_far_to_go(report.experiment)]
+    if far:
+        page.heading("How soon they arrive")
+        page.paragraph(_SOONER)
+        page.table(for_people(together[together["experiment"].isin(far)]))
     page.write(out)
+
+
+def for_people(table: pd.DataFrame) -> pd.DataFrame:
+    """The table with names of columns and metrics in plain words."""
+    named = table.rename(columns=_FOR_PEOPLE)
+    if "metric" in named.columns:
+        named["metric"] = named["metric"].map(title_of)
+    return named
+
+
+def _has_far_to_go(experiment: Experiment) -> bool:
+    """Whether chains start anywhere but at the truth, where all of them would have arrived."""
+    return bool(experiment.initial.get("from") != "truth")
 
 
 def _compares_kinds(experiment: Experiment) -> bool:

@@ -31,14 +31,16 @@ def latex_escape(text: str) -> str:
 
 
 def markdown_escape(text: str) -> str:
-    r"""Text for a cell of a table in Markdown.
+    r"""Text that Markdown shows as it is, without links, code or formulae, also in a cell of a table.
 
     Examples
     --------
-    >>> print(markdown_escape("a|b <i>"))
-    a\|b &lt;i&gt;
+    >>> print(markdown_escape("a|b <i> [x](y) $z$"))
+    a\|b &lt;i&gt; \[x\](y) \$z\$
     """
-    return html.escape(show(text), quote=False).replace("\\", "\\\\").replace("|", r"\|").replace("*", r"\*")
+    escaped = "".join("\\" + character if character in "\\|*`$[]" else character for character in show(text))
+    # Addresses become links by themselves.
+    return html.escape(escaped, quote=False).replace("://", r":\//").replace("www.", r"www\.")
 
 
 def cell(value: Any) -> str:

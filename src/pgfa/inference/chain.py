@@ -73,8 +73,7 @@ class Chain:
     ) -> None:
         sampler = DiscreteParticleFilter() if sampler is None else sampler
         for name, value, kind in (("model", model, Model), ("prior", prior, Prior), ("sampler", sampler, RowSampler)):
-            if not isinstance(value, kind):
-                raise ValueError(f"{name} must be a {kind.__name__}, got {value!r}")
+            checks.of_kind(name, value, kind)
         self.prior = prior
         self.sampler = sampler
         self.update = _check_update(update)

@@ -9,6 +9,8 @@ import numpy as np
 import pandas as pd
 import xarray as xr
 
+from pgfa import checks
+
 #: Chains that agree have an R-hat below this, for every quantity.
 LARGEST_R_HAT = 1.05
 #: Effective draws, bulk and tail, that a summary needs from each chain.
@@ -41,6 +43,7 @@ def diagnose(tree: xr.DataTree) -> pd.DataFrame:
     >>> pgfa.diagnose(fit).loc["lp"].index.tolist()
     ['mean', 'sd', 'r_hat', 'ess_bulk', 'ess_tail']
     """
+    checks.draws("tree", tree)
     import arviz_stats
 
     rows = {}
@@ -79,11 +82,12 @@ def complaints(table: pd.DataFrame, num_chains: int) -> list[str]:
     found = []
     disagreeing = table[table["r_hat"] > LARGEST_R_HAT]
     if len(disagreeing):
-        worst = disagreeing["r_hat"].idxmax()
+        worst, value = disagreeing["r_hat"].idxmax(), disagreeing["r_hat"].max()
+        largest = "∞" if np.isinf(value) else f"{value:.2f}"
         found.append(
-            f"the chains disagree (R-hat above {LARGEST_R_HAT} for {len(disagreeing)} of {len(table)} quantities; "
-            f"worst is {worst} with {disagreeing['r_hat'].max():.2f}): do not average over them. Give them a longer "
-            "warm-up (warmup=...), and look at the log density of each chain: one that is far below the others is stuck"
+            f"the chains disagree (R-hat above {LARGEST_R_HAT} for {len(disagreeing)} of {len(table)} quantities; the "
+            f"worst, {largest}, is that of {worst}): do not average over them. Give them a longer warm-up "
+            "(warmup=...), and look at the log density of each chain: one that is far below the others is stuck"
         )
     least = LEAST_ESS_PER_CHAIN * num_chains
     short = table[(table[["ess_bulk", "ess_tail"]].min(axis=1) < least)]

@@ -7,9 +7,8 @@ import os
 import threading
 import time
 import warnings
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from concurrent.futures import FIRST_EXCEPTION, Future, ThreadPoolExecutor, wait
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -149,7 +148,7 @@ def sample(
         starts=model.warmup_starts if starts is None else checks.whole("starts", starts, at_least=1),
         renewal=model.renewal if checks.truth("renew", renew) else 0,
         save_warmup=bool(save_warmup),
-        checkpoint=None if checkpoint is None else str(Path(checkpoint).absolute()),
+        checkpoint=None if checkpoint is None else str(checks.path("checkpoint", checkpoint).absolute()),
         checkpoint_interval=checks.non_negative("checkpoint_interval", checkpoint_interval),
     )
     initial_states = _check_initial(model, prior, initial, chains)
@@ -258,8 +257,7 @@ def load_model(checkpoint: str | os.PathLike[str]) -> Model:
 
 def _check_kinds(model: Any, prior: Any, sampler: Any) -> None:
     for name, value, kind in (("model", model, Model), ("prior", prior, Prior), ("sampler", sampler, RowSampler)):
-        if not isinstance(value, kind):
-            raise ValueError(f"{name} must be a {kind.__name__}, got {value!r}")
+        checks.of_kind(name, value, kind)
 
 
 def _choose_column_moves(column_moves: Any, model: Model, prior: Prior) -> ColumnMoves:
@@ -276,9 +274,12 @@ def _check_seed(seed: Any) -> int:
 def _check_initial(model: Model, prior: Prior, initial: Any, chains: int) -> list[State | None]:
     if initial is None:
         return [None] * chains
+    expected = f"initial must be a State or one State for each of the {chains} chains, got"
+    if not isinstance(initial, (State, Iterable)):
+        raise ValueError(f"{expected} {initial!r}")
     states = [initial] * chains if isinstance(initial, State) else list(initial)
     if len(states) != chains:
-        raise ValueError(f"initial must be a State or one State for each of the {chains} chains, got {len(states)}")
+        raise ValueError(f"{expected} {len(states)}")
     return [Chain(model, prior, seed=0, state=state).state for state in states]
 
 
@@ -308,7 +309,7 @@ def _create_store(plan: Plan, model: Model, settings: dict[str, Any], initial: l
 
 def _open_store(checkpoint: str | os.PathLike[str]) -> tuple[RunStore, dict[str, Any], Plan]:
     """A store with its settings and plan, or a StoreError that says what is wrong with it."""
-    store = RunStore(checkpoint)
+    store = RunStore(checks.path("checkpoint", checkpoint))
     settings = store.settings()
     try:
         _ = int(settings["chains"]), int(settings["seed"]), settings["model"], settings["model_description"]

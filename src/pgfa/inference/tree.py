@@ -11,12 +11,14 @@ import xarray as xr
 import pgfa
 from pgfa.inference.recording import feature_axes_of_draws, watched_pairs, widen
 from pgfa.models.base import Model
-from pgfa.storage.store import RunStore
+from pgfa.storage.store import RunStore, StoreError
 
 #: Draws on disk of more than this many bytes stay there and are read on demand.
 _LARGEST_IN_MEMORY = 256_000_000
 
 _STAT = "stat_"
+#: Shares of proposals that were accepted: the only arrays that a segment may be without.
+_RATE = "stat_acceptance_"
 
 
 def build_tree(
@@ -92,7 +94,7 @@ def _datasets(
 def _join(
     chains: list[list[Any]], name: str, axes: tuple[int, ...], width: int, length: int, store: RunStore | None
 ) -> Any:
-    parts = [[_part(segment, name) for segment in chain] for chain in chains]
+    parts = [[_part(segment, name, store) for segment in chain] for chain in chains]
     size = sum(part.size * part.dtype.itemsize for chain in parts for part in chain)
     if store is not None and size > _LARGEST_IN_MEMORY:
         import dask.array as lazy
@@ -109,6 +111,10 @@ def _join(
     return np.stack(arrays)
 
 
-def _part(segment: Any, name: str) -> Any:
+def _part(segment: Any, name: str, store: RunStore | None) -> Any:
     """What a segment holds of a variable: NaN where it has no acceptance rate, as nothing had been proposed yet."""
-    return segment[name] if name in segment else np.full(segment["alpha"].shape[0], np.nan)
+    if name in segment:
+        return segment[name]
+    if not name.startswith(_RATE):
+        raise StoreError(f"{store.path if store else 'a run'} is damaged: a segment has no array {name}")
+    return np.full(segment["alpha"].shape[0], np.nan)

@@ -12,6 +12,8 @@ from pgfa.io.cells import Cells, TableError, as_number, find_column, is_blank, l
 
 _HOW_TO_SAY_MISSING = "Leave a cell empty, or write NA, where a value is missing."
 
+_HOW_TO_DROP = "A column that is no part of the data is left out with --drop NAME."
+
 
 def read_matrix(
     path: str | Path,
@@ -59,7 +61,11 @@ def read_matrix(
         raise TableError(f"{cells.name} has no columns of numbers: only labels are left")
     labels = None if of_labels is None else _labels(cells, of_labels)
     values = np.array([numbers_in(cells, j, expected, is_right) for j in kept]).T
-    cells.refuse_problems(f"{_HOW_TO_SAY_MISSING} A column that is no part of the data is left out with --drop NAME.")
+    cells.refuse_problems(f"{_HOW_TO_SAY_MISSING} {_HOW_TO_DROP}")
+    if np.isnan(values).all():
+        raise TableError(
+            f"{cells.name} has not a single value: every entry is missing. Expected {expected} in some of them"
+        )
     row_name = None if of_labels is None or cells.columns is None else cells.columns[of_labels] or None
     return pd.DataFrame(
         values,
@@ -76,6 +82,7 @@ def read_adjacency(
     symmetric: bool = False,
     self_links: bool | None = None,
     index_column: str | None = None,
+    drop: Iterable[str] = (),
     delimiter: str | None = None,
     header: bool = True,
 ) -> pd.DataFrame:
@@ -85,7 +92,7 @@ def read_adjacency(
     """
     name = str(path)
     table = read_matrix(
-        path, index_column=index_column, delimiter=delimiter, header=header,
+        path, index_column=index_column, drop=drop, delimiter=delimiter, header=header,
         expected="0 or 1", is_right=lambda number: number in (0.0, 1.0),
     )  # fmt: skip
     if table.shape[0] != table.shape[1]:
@@ -134,30 +141,41 @@ def read_edges(
     *,
     symmetric: bool = False,
     self_links: bool | None = None,
+    drop: Iterable[str] = (),
     delimiter: str | None = None,
     header: bool = True,
 ) -> pd.DataFrame:
     """Read a list of edges: columns source, target and, if there is one, value (1 link, 0 no link, missing unknown).
 
-    Without a header the columns come in this order. Edges of nodes with themselves are left out where `self_links` is
-    False, and refused where it is None.
+    Without a header the columns come in this order. Other columns are refused unless they are in `drop`: a weight of 0
+    may well mean that there is no link. Edges of nodes with themselves are left out where `self_links` is False, and
+    refused where it is None.
     """
     cells = read_cells(path, delimiter=delimiter, header=header)
+    dropped = {find_column(cells, name) for name in drop}
+    kept = [j for j in range(len(cells.values)) if j not in dropped]
     if cells.columns is None:
-        if len(cells.values) not in (2, 3):
+        if len(kept) not in (2, 3):
             raise TableError(
-                f"{cells.name} has {len(cells.values)} columns: expected source, target and, perhaps, value"
+                f"{cells.name} has {len(kept)} columns: expected source, target and, perhaps, value. {_HOW_TO_DROP}"
             )
-        places = dict(zip(("source", "target", "value"), range(len(cells.values))))
+        places = dict(zip(("source", "target", "value"), kept))
     else:
-        lacking = [name for name in ("source", "target") if name not in cells.columns]
+        places = {cells.columns[j]: j for j in reversed(kept) if cells.columns[j] in ("source", "target", "value")}
+        lacking = [name for name in ("source", "target") if name not in places]
         if lacking:
             raise TableError(
                 f"{cells.name} has no column {lacking[0]!r}: a list of edges has the columns source, target and, "
                 f"perhaps, value; "
                 f"found {', '.join(map(repr, cells.columns[:20]))}. Is it a square table (--format adjacency)?"
             )
-        places = {name: cells.columns.index(name) for name in ("source", "target", "value") if name in cells.columns}
+        further = [cells.columns[j] for j in kept if j not in places.values()]
+        if further:
+            listed = ", ".join(map(repr, further[:20]))
+            raise TableError(
+                f"{cells.name} has {'a column' if len(further) == 1 else 'columns'} {listed}: a list of edges has the "
+                f"columns source, target and, perhaps, value (1 link, 0 no link, missing unknown). {_HOW_TO_DROP}"
+            )
     ends: dict[str, list[str]] = {}
     for role in ("source", "target"):
         ends[role] = [label_of(cell) for cell in cells.values[places[role]]]
@@ -181,6 +199,11 @@ def read_edges(
     table = pd.DataFrame({**ends, "value": value}, dtype=object)
     if self_links is False:
         table = table[table["source"] != table["target"]]
+        if table.empty:
+            raise TableError(
+                f"{cells.name} has links of nodes with themselves only, and --no-self-links leaves these out: expected "
+                "at least one edge between two nodes"
+            )
     table["value"] = table["value"].astype(float)
     return table.reset_index(drop=True)
 

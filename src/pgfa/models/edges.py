@@ -74,6 +74,13 @@ def _read_edges(edges: Any) -> list[tuple[Hashable, Hashable, float]]:
                 raise ValueError(
                     f"edges must have the columns source and target, and may have value; got {', '.join(names)}"
                 )
+        # Left out in silence, a weight of zero would become a link.
+        further = [name for j, name in enumerate(names) if name not in _COLUMNS or name in names[:j]]
+        if further:
+            raise ValueError(
+                "edges must have the columns source and target, may have value (1, 0 or NaN), and no others: leave "
+                f"{', '.join(map(repr, further))} out"
+            )
         raw: Iterable[Any] = zip(*(list(edges[name]) for name in _COLUMNS if name in names), strict=True)
     else:
         raw = edges

@@ -87,6 +87,10 @@ def _read_file(path: Path) -> _Source:
         lines = path.read_text(encoding="utf-8-sig").split("\n")
     except UnicodeDecodeError:
         raise ValueError(f"{name} is not a text file in UTF-8: expected a TSV file") from None
+    except OSError as error:
+        raise type(error)(
+            f"table must be the path of a TSV file, but {name} cannot be read: {error.strerror}"
+        ) from None
     while lines and not lines[-1].strip():
         lines.pop()
     if not lines:
@@ -217,6 +221,9 @@ def _check(source: _Source) -> Counts:
             first_row[pair] = i
     if source.problems:
         raise ValueError(_describe(source.name, source.problems, source.place))
+
+    if not (ref + alt).any():
+        raise ValueError(f"{source.name} has not a single read: expected ref_counts or alt_counts above 0 in some row")
 
     order = np.lexsort((sample, mutation))
     return Counts(

@@ -12,6 +12,9 @@ from pgfa import checks
 from pgfa.adaptation import StepSize
 from pgfa.priors.base import Prior
 
+#: Matrices of more features than this are not drawn: they would take minutes and all memory.
+_MOST_FEATURES = 10_000
+
 
 def harmonic(num_rows: int) -> float:
     """H_N = 1 + 1/2 + ... + 1/N, the expected number of features at alpha = 1."""
@@ -64,7 +67,14 @@ class IndianBuffet(Prior):
     def sample(self, rng: np.random.Generator, num_rows: int, alpha: float = 1.0) -> NDArray[np.uint8]:
         """Draw a matrix; its columns come in order of their first owner."""
         num_rows = checks.whole("num_rows", num_rows, at_least=1)
-        births = rng.poisson(checks.positive("alpha", alpha) / np.arange(1, num_rows + 1))
+        expected = checks.positive("alpha", alpha) * harmonic(num_rows)
+        if expected > _MOST_FEATURES:
+            raise ValueError(
+                f"alpha must be at most {_MOST_FEATURES / harmonic(num_rows):.0f} for a matrix of {num_rows} rows, got "
+                f"{alpha:g}: about {expected:.3g} features would be drawn (alpha times H_N), and {_MOST_FEATURES} are "
+                "the most"
+            )
+        births = rng.poisson(alpha / np.arange(1, num_rows + 1))
         first_owner = np.repeat(np.arange(num_rows), births)
         # Later rows follow a Polya urn, hence are independent given a popularity drawn from Beta(1, n).
         popularity = rng.beta(1.0, first_owner + 1.0)

@@ -14,11 +14,11 @@ from pgfa.inference.diagnostics import diagnose
 from pgfa.io import write_table
 from pgfa.models.base import Model
 from pgfa.report import linear_gaussian, overview, pyclone, relational  # noqa: F401  (models' parts register themselves)
-from pgfa.report.base import Findings, Fit, Notes, findings_of
+from pgfa.report.base import Findings, Fit, Notes, file_names, findings_of
 from pgfa.report.text import plain
 from pgfa.summary import summarise
 
-__all__ = ["Fit", "Notes", "make_fit", "print_report", "write_report"]
+__all__ = ["Fit", "Notes", "file_names", "make_fit", "print_report", "write_report"]
 
 _MOST_FEATURES_SHOWN = 20
 _MOST_ROWS_ARRANGED = 20_000
@@ -36,7 +36,7 @@ def make_fit(
 def write_report(fit: Fit, out: Path, *, findings: Findings | None = None) -> list[str]:
     """Write tables (CSV) and pictures (PNG) to a folder; returns the names of the files."""
     findings = findings or findings_of(fit)
-    diagnostics = diagnose(fit.tree).rename_axis("quantity").reset_index()
+    diagnostics = overview.with_labels(diagnose(fit.tree), list(fit.summary.owners.index))
     tables = {"diagnostics": diagnostics, **overview.common_tables(fit), **findings.tables}
     lp = np.asarray(fit.tree["sample_stats"].dataset["lp"])
     owners = fit.summary.owners
@@ -67,7 +67,8 @@ def print_report(fit: Fit, console: Console, *, findings: Findings | None = None
     num_chains = len(fit.chains)
     if brief:
         console.print(overview.features_table(fit, findings, _MOST_FEATURES_SHOWN))
-        for sentence in [overview.one_line_verdict(diagnostics, fit), *overview.duplicates(fit), *findings.sentences]:
+        said = overview.features_in_words(fit, _MOST_FEATURES_SHOWN)
+        for sentence in [*said, overview.one_line_verdict(diagnostics, fit), *findings.sentences]:
             console.print(plain(sentence))
         return
     console.print(overview.diagnostics_table(diagnostics, num_chains))

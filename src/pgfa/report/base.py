@@ -82,15 +82,35 @@ class Findings:
 
 _REPORTERS: dict[str, Callable[[Any], Findings]] = {}
 
+#: For each model the names of all files that its part of the report may consist of.
+_FILES: dict[str, tuple[str, ...]] = {}
+#: The same for the part that every model has.
+_COMMON_FILES = ("diagnostics.csv", "features.csv", "owners.csv", "owners.png", "trace.csv", "trace.png")
 
-def reporter(model_name: str) -> Callable[[Callable[[Any], Findings]], Callable[[Any], Findings]]:
-    """Let a report find what to say about a model by the name of its class."""
+
+def reporter(
+    model_name: str, *, files: tuple[str, ...] = ()
+) -> Callable[[Callable[[Any], Findings]], Callable[[Any], Findings]]:
+    """Let a report find what to say about a model by the name of its class.
+
+    Parameters
+    ----------
+    files
+        Names of all tables and pictures that the findings may hold, with .csv or .png: they have to be known before
+        anything is drawn, so that nobody's files are written over.
+    """
 
     def register(function: Callable[[Any], Findings]) -> Callable[[Any], Findings]:
-        _REPORTERS[model_name] = function
+        _REPORTERS[model_name], _FILES[model_name] = function, files
         return function
 
     return register
+
+
+def file_names(model: Model | None = None) -> list[str]:
+    """Names of all files that a report on a model may consist of; on any model, unless one is given."""
+    own = [_FILES.get(type(model).__name__, ())] if model is not None else list(_FILES.values())
+    return sorted({*_COMMON_FILES, *(name for names in own for name in names)})
 
 
 def findings_of(fit: Fit) -> Findings:

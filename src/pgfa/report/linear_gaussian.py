@@ -14,7 +14,7 @@ from pgfa.summary import states_of
 _NUM_COLUMNS_SHOWN = 4
 
 
-@reporter("LinearGaussian")
+@reporter("LinearGaussian", files=("loadings.csv", "loadings.png", "loadings_sd.csv", "imputed.csv"))
 def report_linear_gaussian(fit: Fit) -> Findings:
     """Loadings, imputed entries, and how much of the data the features explain."""
     model, names = fit.model, fit.summary.names
@@ -49,10 +49,10 @@ def report_linear_gaussian(fit: Fit) -> Findings:
     explained = 1.0 - float(np.nansum((X - predicted) ** 2)) / total if total > 0.0 else float("nan")
     noise = 1.0 / np.sqrt(float(posterior["tau_x"].mean()))
     in_units = " standard deviations" if fit.notes.scale else ""
-    findings.sentences.append(
-        f"The features explain {explained:.0%} of the variance within columns; the noise has standard deviation "
-        f"{number(noise)}{in_units}."
-    )
+    if np.isfinite(explained):
+        share = f"{explained:.0%}" if explained > 0.0 else "nothing"
+        findings.sentences.append(f"The features explain {share} of the variance within columns.")
+    findings.sentences.append(f"The noise has standard deviation {number(noise)}{in_units}.")
     if missing.any():
         findings.tables["imputed"] = _imputed(fit, model, columns, predicted, deviation)
         findings.sentences.append(

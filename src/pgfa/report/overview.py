@@ -22,6 +22,7 @@ from pgfa.summary import choose_chains
 _UNCERTAIN = 0.6
 _NUM_OWNERS_SHOWN = 8
 
+_PAIR = re.compile(r"shared_features\[(\d+), (\d+)\]")
 _QUANTITIES = {"lp": "log density", "used_features": "features in use"}
 
 
@@ -74,6 +75,16 @@ def _marks(row: pd.Series, num_chains: int) -> list[Text]:
     return marks
 
 
+def with_labels(diagnostics: pd.DataFrame, rows: Sequence[Any]) -> pd.DataFrame:
+    """The table with a first column of names, in which pairs of rows are called by their labels."""
+    named = diagnostics.rename_axis("quantity").reset_index()
+    named["quantity"] = [
+        _PAIR.sub(lambda pair: f"shared_features[{rows[int(pair[1])]}, {rows[int(pair[2])]}]", str(name))
+        for name in named["quantity"]
+    ]
+    return named
+
+
 def verdict(diagnostics: pd.DataFrame, fit: Fit) -> list[str]:
     """What is wrong with the draws, in the words of the command line; nothing where they can be trusted."""
     found = complaints(diagnostics, len(fit.chains))
@@ -102,8 +113,7 @@ def _in_words(complaint: str, rows: list[Any]) -> str:
     """A complaint with options of the command line for arguments of Python, and labels of the user for numbers of
     rows."""
     text = complaint.replace("warmup=...", "--warmup").replace("draws=...", "--draws")
-    text = re.sub(
-        r"shared_features\[(\d+), (\d+)\]",
+    text = _PAIR.sub(
         lambda pair: f"the number of features that {_row(rows, pair[1])} and {_row(rows, pair[2])} share",
         text,
     )

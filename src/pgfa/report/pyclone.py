@@ -19,7 +19,7 @@ from pgfa.summary import states_of
 _TAILS = (0.025, 0.975)
 
 
-@reporter("PyClone")
+@reporter("PyClone", files=("populations.csv", "populations.png", "prevalences.csv", "prevalences.png"))
 def report_pyclone(fit: Fit) -> Findings:
     """Shares of populations, and in which share of the cells each mutation is found."""
     mutations = list(fit.summary.owners.index)

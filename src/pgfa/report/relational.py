@@ -17,7 +17,7 @@ _LARGEST_TABLE = 1000
 _NUM_SHOWN = 5
 
 
-@reporter("Relational")
+@reporter("Relational", files=("weights.csv", "link_probability.csv", "unknown_links.csv", "network.png"))
 def report_relational(fit: Fit) -> Findings:
     """Weights between features, probabilities of links, and the likeliest of those that are unknown."""
     model: Any = fit.model
@@ -41,7 +41,7 @@ def report_relational(fit: Fit) -> Findings:
         table = pd.DataFrame(prediction.probability, columns=pd.Index(labels, dtype=object))
         table.insert(0, "from", pd.Series(labels, dtype=object), allow_duplicates=True)
         findings.tables["link_probability"] = table
-    findings.sentences.append(_how_well(model, prediction.probability))
+    findings.sentences += _how_well(model, prediction.probability)
     if "bias" in posterior:
         bias = float(posterior["bias"].mean())
         findings.sentences.append(
@@ -73,12 +73,15 @@ def _strongest(k: int, mean: np.ndarray, names: list[str], symmetric: bool) -> s
     return ", ".join(f"{arrow}{names[m]} {'+' if mean[k, m] >= 0 else '-'}{number(abs(mean[k, m]), 2)}" for m in order)
 
 
-def _how_well(model: Any, probability: np.ndarray) -> str:
+def _how_well(model: Any, probability: np.ndarray) -> list[str]:
+    """In a sentence, where there are both links and pairs without one to be told apart."""
     from pgfa.link_prediction import area_under_curve
 
     known = ~np.isnan(model.X) & ~np.isnan(probability)
+    if np.unique(model.X[known]).size < 2:
+        return []
     auc = area_under_curve(model.X[known], probability[known])
-    return (
+    return [
         f"A known link is given a higher probability than a known absence of one in {auc:.1%} of the cases "
         "(these links were seen in the fit; unseen ones are predicted less well)."
-    )
+    ]
