@@ -16,7 +16,7 @@ WORKERS ?= 2
 PYTEST := $(BIN)/python -m pytest -n $(WORKERS) --dist loadfile --no-loadscope-reorder --durations 30
 SUITE := --doctest-modules src tests
 
-.PHONY: help run test test-all lint format bench bench-quick examples experiments clean
+.PHONY: help run test test-all lint format bench bench-quick examples arrival experiments clean
 
 help: ## show this list
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## /  make \1\t/' | expand -t 22
@@ -58,6 +58,16 @@ bench-quick: $(STAMP) ## the same with few repeats
 examples: $(STAMP) ## run the examples
 	$(BIN)/python examples/toy.py
 	$(BIN)/python examples/poisson_counts.py --check
+
+ARRIVAL := out/arrival
+SAMPLERS := Gibbs,PG,DPF,pgfa default
+arrival: $(STAMP) ## rerun what the first page of the docs shows, about an hour
+	for name in lg-5 lfrm-5 pyclone-4; do \
+		$(BIN)/pgfa experiment run $$name --out $(ARRIVAL) --samplers "RG,$(SAMPLERS)" || exit 1; done
+	for name in lg-20 lg-ibp lfrm-20 lfrm-ibp pyclone-8 pyclone-12; do \
+		$(BIN)/pgfa experiment run $$name --out $(ARRIVAL) --samplers "$(SAMPLERS)" || exit 1; done
+	$(BIN)/pgfa experiment report --out $(ARRIVAL)
+	$(BIN)/python -m benchmarks.first_page $(ARRIVAL) docs/arrival
 
 experiments: $(STAMP) ## rerun the experiments of the paper, about two hours, and put reports into docs
 	$(BIN)/pgfa experiment run-all --scale laptop --out out/experiments/laptop

@@ -87,3 +87,29 @@ def test_a_thread_is_held_to_one_core_and_let_go(benchmarks):
     _on_core(1, lambda: during.append(os.sched_getaffinity(0)))()
     assert len(during[0]) == 1 and during[0] <= before
     assert os.sched_getaffinity(0) == before
+
+
+def test_the_first_page_counts_chains_by_where_they_end_and_when_they_first_come_near(benchmarks):
+    from benchmarks.first_page import describe
+
+    def trace(sampler, start, densities, b_cubed):
+        times = [0.1, 1.0, 10.0]
+        part = {"sampler": sampler, "data": 0, "start": start, "restart": 0, "time": times, "b_cubed": b_cubed}
+        return pd.DataFrame(
+            part | {"relative_log_density": densities, "log_density": [-100 + 100 * d for d in densities]}
+        )
+
+    traces = pd.concat(
+        [
+            trace("DPF", 0, [-1.0, -0.5, -0.5], 0.5),
+            trace("DPF", 1, [-1.0, -0.5, -0.01], 0.75),
+            trace("pgfa default", 0, [-1.0, -0.01, 0.1], 1.0),
+            trace("pgfa default", 1, [-0.02, -0.01, -0.03], 0.9),
+            trace("pgfa default", 2, [-1.0, -0.5, -0.5], 0.8),
+        ]
+    )
+    row = describe(traces)
+    assert (row["Gibbs"], row["DPF"], row["pgfa"], row["pgfa, at some time"]) == ("", 1, 1, 2)
+    assert (row["half of them after"], row["all but one after"]) == ("1 s", "1 s")
+    assert (row["near the best: paper's best"], row["near the best: pgfa"]) == (0, 1)
+    assert (row["B-Cubed F: DPF"], row["B-Cubed F: pgfa"], row["least"]) == ("0.625", "0.900", "0.800")

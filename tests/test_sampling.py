@@ -20,6 +20,7 @@ from exactness import half
 import pgfa
 from pgfa.inference import warmup
 from pgfa.inference.diagnostics import DiagnosticWarning, complaints
+from pgfa.inference.recording import widen
 from pgfa.inference.run import run_chain
 from pgfa.inference.warmup import Turn, WarmingChain, plan_turns, power_at
 from pgfa.specs import describe_column_moves, describe_sampler, make_column_moves, make_sampler
@@ -713,3 +714,15 @@ def test_lines_of_progress_leave_out_what_is_not_known_yet(capsys):
     lines = capsys.readouterr().err.splitlines()
     assert lines[0] == "chain 0, warm-up, iteration 1/20, log density -3.2, 2 features"
     assert lines[1] == "chain 1, warm-up, iteration 5/20, log density -2.0, 3 features, 10.0 it/s, 0:02 left"
+
+
+@pytest.mark.parametrize("size", [0, 2])
+def test_draws_are_padded_alike_in_memory_and_on_disk(size):
+    """Also those without any feature."""
+    import dask.array
+
+    values = np.ones((4, size, 3))
+    padded = widen(values, (0,), 5)
+    np.testing.assert_array_equal(padded[:, :size], values)
+    assert padded.shape == (4, 5, 3) and np.isnan(padded[:, size:]).all()
+    np.testing.assert_array_equal(widen(dask.array.from_array(values), (0,), 5).compute(), padded)

@@ -120,6 +120,9 @@ def widen(values: Any, axes: tuple[int, ...], width: int) -> Any:
         return np.pad(values, pads, constant_values=fill)
     import dask.array as lazy
 
+    if values.size == 0:  # without any feature there is nothing to pad, which Dask divides by
+        shape = [size + after for size, (_, after) in zip(values.shape, pads)]
+        return lazy.full(shape, fill, dtype=values.dtype)
     return lazy.pad(values, pads, constant_values=fill)
 
 
