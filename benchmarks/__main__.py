@@ -17,7 +17,7 @@ from rich.console import Console  # noqa: E402
 from rich.markup import escape  # noqa: E402
 from rich.table import Table  # noqa: E402
 
-from benchmarks.suites import Result, describe_machine, find_suites  # noqa: E402
+from benchmarks.suites import DAILY, Result, describe_machine, find_suites  # noqa: E402
 
 ROOT = Path(__file__).resolve().parents[1]
 
@@ -26,7 +26,8 @@ def main() -> int:
     suites = find_suites()
     parser = argparse.ArgumentParser(prog="python -m benchmarks", description=__doc__)
     parser.add_argument("suites", nargs="*", metavar="suite", help=f"which of {', '.join(suites)}; all unless given")
-    parser.add_argument("--quick", action="store_true", help="few repeats: a rough idea within a minute")
+    daily = ", ".join(sorted(DAILY))
+    parser.add_argument("--quick", action="store_true", help=f"few repeats, and unless suites are given only {daily}")
     parser.add_argument("--check", action="store_true", help="fail where a requirement is not met")
     parser.add_argument("--write-docs", action="store_true", help="put the tables into docs/benchmarks.md as well")
     arguments = parser.parse_args()
@@ -38,7 +39,7 @@ def main() -> int:
     machine = describe_machine()
     console.print(escape(machine) + "\n")
     results = {}
-    for name in arguments.suites or suites:
+    for name in arguments.suites or (sorted(DAILY) if arguments.quick else suites):
         results[name] = suites[name](arguments.quick)
         show(console, results[name])
 

@@ -69,7 +69,7 @@ def time_floor(truth: pgfa.Simulation, repeats: int, doubles: bool) -> float:
     return median_milliseconds(work, repeats)
 
 
-@suite("floor")
+@suite("floor", daily=True)
 def compare_with_floor(quick: bool) -> Result:
     repeats = 5 if quick else 21
     rows = []

@@ -24,7 +24,7 @@ USUAL = {"rows": 1000, "features": 20, "dimensions": 10, "particles": 20, "missi
 DEARER_BY_DIMENSIONS, DEARER_BY_HOLES = 3.0, 2.0
 
 
-@suite("growth")
+@suite("growth", daily=True)
 def measure_growth(quick: bool) -> Result:
     repeats = 3 if quick else 9
     rows = []

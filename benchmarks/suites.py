@@ -39,13 +39,17 @@ class Result:
 
 
 SUITES: dict[str, Suite] = {}
+#: Those that a quick run makes unless told otherwise: what a change of compiled code is likely to move.
+DAILY: list[str] = []
 
 
-def suite(name: str) -> Callable[[Suite], Suite]:
+def suite(name: str, *, daily: bool = False) -> Callable[[Suite], Suite]:
     """Let `python -m benchmarks` find a function that takes `quick` and returns a `Result`."""
 
     def register(function: Suite) -> Suite:
         SUITES[name] = function
+        if daily:
+            DAILY.append(name)
         return function
 
     return register

@@ -31,7 +31,7 @@ PUBLISHED_AND_WANTED: dict[str, list[tuple[float, float] | None]] = {
 }
 
 
-@suite("sweeps")
+@suite("sweeps", daily=True)
 def time_sweeps(quick: bool) -> Result:
     rows = []
     for name, cells in PUBLISHED_AND_WANTED.items():

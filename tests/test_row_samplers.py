@@ -8,10 +8,13 @@ from functools import cache, partial
 import numpy as np
 import pytest
 from exactness import SIGNIFICANCE, all_matrices, chi_square_p_value, count_ends, enumerate_posterior, third
+from scipy.stats import chisquare
 
 import pgfa
+from pgfa import lanes
 from pgfa.models import linear_gaussian
 from pgfa.models.gaussian_rows import GramRows, ResidualRows
+from pgfa.samplers.base import draw_index
 
 VALID_TEST_PATHS = ("zeros", "ones", "random", "unconditional")
 INVALID_TEST_PATHS = ("conditional", "two-stage")
@@ -245,3 +248,21 @@ def test_a_mixture_uses_its_parts_in_proportion():
     rng = np.random.default_rng(1)
     share = np.mean([mixture.choose(rng) is gibbs for _ in range(4000)])
     assert abs(share - 0.75) < 0.03
+
+
+@pytest.mark.parametrize("size", [1, 7, 8, 20, 33])
+def test_indices_are_drawn_in_proportion_to_their_weights(size):
+    """Whatever stands behind the weights, and also where their sum was rounded up."""
+    rng = np.random.default_rng(size)
+    weights = np.full(lanes.padded(size), 1e9)
+    weights[:size] = rng.exponential(size=size) * (rng.random(size) < 0.6)
+    weights[size // 2] = 1.0
+    total = weights[:size].sum()
+    drawn = np.array([draw_index(weights, size, total, rng) for _ in range(20_000)])
+    expected = 20_000 * weights[:size] / total
+    counts = np.bincount(drawn, minlength=size)
+    assert np.all(counts[expected == 0.0] == 0)
+    if size > 1:
+        used = expected > 0.0
+        assert chisquare(counts[used], expected[used]).pvalue > 1e-4
+    assert {draw_index(weights, size, 1e6 * total, rng) for _ in range(50)} == {np.flatnonzero(weights[:size])[-1]}

@@ -69,16 +69,25 @@ def logistic(x):  # type: ignore[no-untyped-def]
 
 
 @compiled(allocates=False)
-def exponentiate(log_weights, count, weights):  # type: ignore[no-untyped-def]
-    """Set weights to exp(log_weights - max) and return their sum.
+def find_highest(log_weights, count):  # type: ignore[no-untyped-def]
+    """The largest of the first `count` numbers; what follows them in their last vector becomes minus infinity.
 
-    Both need room for ``lanes.padded(count)`` numbers.
+    They need room for ``lanes.padded(count)`` numbers.
     """
     lanes.store(log_weights, count, lanes.spread(-np.inf))
     greatest = lanes.spread(-np.inf)
     for i in range(0, count, LANES):
         greatest = lanes.larger(greatest, lanes.load(log_weights, i))
-    highest = lanes.highest(greatest)
+    return lanes.highest(greatest)
+
+
+@compiled(allocates=False)
+def exponentiate(log_weights, count, weights):  # type: ignore[no-untyped-def]
+    """Set weights to exp(log_weights - max) and return their sum.
+
+    Both need room for ``lanes.padded(count)`` numbers.
+    """
+    highest = find_highest(log_weights, count)
     total = lanes.spread(0.0)
     for i in range(0, count, LANES):
         these = exp(lanes.load(log_weights, i) - highest)

@@ -7,6 +7,7 @@ import numpy as np
 from pgfa import lanes
 from pgfa._compile import compiled
 from pgfa.lanes import LANES
+from pgfa.samplers.base import find_highest
 from pgfa.vector_math import exp, log
 
 #: How close together the bounds of the threshold must be before exponentials are taken.
@@ -127,10 +128,7 @@ def find_threshold(log_weight, count, num_kept, num_pairs, weights):  # type: ig
 @compiled(allocates=False)
 def _log_total(log_weight, count):  # type: ignore[no-untyped-def]
     """Logarithm of the total weight."""
-    greatest = lanes.spread(-np.inf)
-    for i in range(0, count, LANES):
-        greatest = lanes.larger(greatest, lanes.load(log_weight, i))
-    highest = lanes.highest(greatest)
+    highest = find_highest(log_weight, count)
     total = lanes.spread(0.0)
     for i in range(0, count, LANES):
         total += exp(lanes.load(log_weight, i) - highest)
