@@ -68,6 +68,7 @@ arrival: $(STAMP) ## rerun what the first page of the docs shows, about an hour
 		$(BIN)/pgfa experiment run $$name --out $(ARRIVAL) --samplers "$(SAMPLERS)" || exit 1; done
 	$(BIN)/pgfa experiment report --out $(ARRIVAL)
 	$(BIN)/python -m benchmarks.first_page $(ARRIVAL) docs/arrival
+	cp $(ARRIVAL)/arrivals.png $(ARRIVAL)/tables/arrivals.csv docs/arrival
 
 experiments: $(STAMP) ## rerun the experiments of the paper, about two hours, and put reports into docs
 	$(BIN)/pgfa experiment run-all --scale laptop --out out/experiments/laptop
