@@ -52,7 +52,7 @@ format: $(STAMP) ## put the sources into shape
 bench: $(STAMP) ## time the samplers against plain NumPy
 	$(BIN)/python -m benchmarks
 
-bench-quick: $(STAMP) ## sweeps, their floors and their growth with few repeats, in less than two minutes
+bench-quick: $(STAMP) ## sweeps beside plain NumPy, their floors and their growth with few repeats, in less than two minutes
 	$(BIN)/python -m benchmarks --quick
 
 examples: $(STAMP) ## run the examples

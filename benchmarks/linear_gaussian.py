@@ -44,7 +44,7 @@ CASES = [
 ]
 
 
-@suite("linear-gaussian")
+@suite("linear-gaussian", daily=True)
 def compare_with_oracle(quick: bool) -> Result:
     rows = []
     for num_features, name, is_required in CASES:

@@ -51,7 +51,7 @@ def simulate(num_samples: int, num_features: int) -> pgfa.Simulation:
     return pgfa.simulate("pyclone", prior, rng=1, num_rows=NUM_ROWS, num_samples=num_samples, alpha=2.0)
 
 
-@suite("pyclone")
+@suite("pyclone", daily=True)
 def compare_with_oracle(quick: bool) -> Result:
     num_samples, num_features = SETTINGS["pyclone-12"]
     truth = simulate(num_samples, num_features)

@@ -39,7 +39,7 @@ NODES = (25, 50, 100, 200, 400, 800)
 FEATURES = (5, 10, 20, 40, 80)
 
 
-@suite("relational")
+@suite("relational", daily=True)
 def compare_with_oracle(quick: bool) -> Result:
     repeats = 5 if quick else 21
     rows = []
