@@ -11,41 +11,40 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 
+from pgfa.experiments.definition import LOG_DENSITY, Experiment, load
+from pgfa.experiments.report import NEAR_TRUTH, arrivals, first_times, time_of_share
+
 NAMES = ("lg-5", "lg-20", "lg-ibp", "lfrm-5", "lfrm-20", "lfrm-ibp", "pyclone-4", "pyclone-8", "pyclone-12")
 PAPER = ("Gibbs", "RG", "PG", "DPF")
 OURS = "pgfa default"
-#: Near the truth, or near the best chain on the same data, is a relative log density of no less than minus this.
-CLOSE = 0.02
-CHAIN = ["sampler", "data", "start", "restart"]
 
 
-def describe(traces: pd.DataFrame) -> dict[str, object]:
+def describe(experiment: Experiment, traces: pd.DataFrame) -> dict[str, object]:
     """The row of one comparison: how many chains get where, and when."""
-    ends = traces.sort_values("time").groupby(CHAIN, as_index=False).last()
-    near = ends["relative_log_density"] >= -CLOSE
-    row: dict[str, object] = {}
-    for sampler in PAPER:
-        row[sampler] = int(near[ends["sampler"] == sampler].sum()) if sampler in set(ends["sampler"]) else ""
-    row["pgfa"] = int(near[ends["sampler"] == OURS].sum())
+    arrived = arrivals(experiment, traces).set_index("sampler")
+    near = _count(arrived, "share near the truth")
+    best = _count(arrived, "share near the best")
+    row: dict[str, object] = {sampler: near.get(sampler, "") for sampler in PAPER}
+    row["pgfa"] = near[OURS]
 
     ours = traces[traces["sampler"] == OURS]
-    first = ours[ours["relative_log_density"] >= -CLOSE].groupby(CHAIN)["time"].min()
-    chains = ours.groupby(CHAIN).ngroups
-    times = np.sort(np.concatenate([first.to_numpy(), np.full(chains - len(first), np.inf)]))
-    row["pgfa, at some time"] = len(first)
-    row["half of them after"] = _seconds(times[(chains - 1) // 2])
-    row["all but one after"] = _seconds(times[chains - 2])
+    first = first_times(ours[ours[LOG_DENSITY] >= NEAR_TRUTH], int(arrived.loc[OURS, "chains"]))
+    row["pgfa, at some time"] = _count(arrived, "share once near the truth")[OURS]
+    row["half of them after"] = _seconds(time_of_share(first, 0.5))
+    row["all but one after"] = _seconds(float(np.sort(first)[-2]))
 
-    best = ends.groupby("data")["log_density"].transform("max")
-    behind = (ends["log_density"] - best) / best.abs() >= -CLOSE
-    by_sampler = behind.groupby(ends["sampler"]).sum()
-    row["near the best: paper's best"] = int(by_sampler[by_sampler.index != OURS].max())
-    row["near the best: pgfa"] = int(by_sampler[OURS])
-    score = ends.groupby("sampler")["b_cubed"]
+    row["near the best: paper's best"] = max(best.get(sampler, 0) for sampler in PAPER)
+    row["near the best: pgfa"] = best[OURS]
+    score = traces[np.isclose(traces["time"], experiment.times[-1])].groupby("sampler")["b_cubed"]
     row["B-Cubed F: DPF"] = f"{score.median()['DPF']:.3f}"
     row["B-Cubed F: pgfa"] = f"{score.median()[OURS]:.3f}"
     row["least"] = f"{score.min()[OURS]:.3f}"
     return row
+
+
+def _count(arrived: pd.DataFrame, share: str) -> dict[str, int]:
+    """How many chains of each sampler a share stands for."""
+    return {str(name): round(value) for name, value in (arrived[share] * arrived["chains"]).items()}
 
 
 def _seconds(time: float) -> str:
@@ -58,7 +57,7 @@ def main(folder: Path, out: Path) -> None:
     missing = [name for name, path in runs.items() if not path.exists()]
     if missing:
         raise SystemExit(f"{folder} has no traces of {', '.join(missing)}: run `make arrival`")
-    rows = {name: describe(pd.read_parquet(path)) for name, path in runs.items()}
+    rows = {name: describe(load(name).at_scale("laptop"), pd.read_parquet(path)) for name, path in runs.items()}
     table = pd.DataFrame.from_dict(rows, orient="index")
     out.mkdir(parents=True, exist_ok=True)
     table.to_csv(out / "table.csv", index_label="data")

@@ -97,13 +97,12 @@ _define(operator.add, {FLOATS: ir.IRBuilder.fadd, WHOLES: ir.IRBuilder.add})
 _define(operator.sub, {FLOATS: ir.IRBuilder.fsub, WHOLES: ir.IRBuilder.sub})
 _define(operator.mul, {FLOATS: ir.IRBuilder.fmul})
 _define(operator.iadd, {FLOATS: ir.IRBuilder.fadd, WHOLES: ir.IRBuilder.add})
-_define(operator.isub, {FLOATS: ir.IRBuilder.fsub, WHOLES: ir.IRBuilder.sub})
 _define(operator.truediv, {FLOATS: ir.IRBuilder.fdiv})
 _define(operator.lshift, {WHOLES: ir.IRBuilder.shl})
 _define(operator.rshift, {WHOLES: ir.IRBuilder.ashr})
 _define(operator.and_, {MARKS: ir.IRBuilder.and_, WHOLES: ir.IRBuilder.and_})
 _define(operator.or_, {MARKS: ir.IRBuilder.or_})
-_define(operator.xor, {MARKS: ir.IRBuilder.xor, WHOLES: ir.IRBuilder.xor})
+_define(operator.xor, {WHOLES: ir.IRBuilder.xor})
 for _operation, _sign in (
     (operator.lt, "<"),
     (operator.le, "<="),

@@ -93,9 +93,9 @@ def arrivals(experiment: Experiment, traces: pd.DataFrame) -> pd.DataFrame:
         if chains.empty:
             continue
         num_chains = chains.groupby(BLOCK).ngroups
-        arrived = _first_times(chains[chains[LOG_DENSITY] >= level[chains.index]], num_chains)
-        near = _first_times(chains[chains[LOG_DENSITY] >= NEAR_TRUTH], num_chains)
-        median = _time_of_share(arrived, 0.5)
+        arrived = first_times(chains[chains[LOG_DENSITY] >= level[chains.index]], num_chains)
+        near = first_times(chains[chains[LOG_DENSITY] >= NEAR_TRUTH], num_chains)
+        median = time_of_share(arrived, 0.5)
         at_end = last.loc[last["sampler"] == entry.label, LOG_DENSITY]
         rows.append(
             {
@@ -105,7 +105,7 @@ def arrivals(experiment: Experiment, traces: pd.DataFrame) -> pd.DataFrame:
                 "share near the truth": float((at_end >= NEAR_TRUTH).mean()),
                 "share near the best": float((at_end >= best[at_end.index] + NEAR_TRUTH).mean()),
                 "share once near the truth": float(np.isfinite(near).mean()),
-                "time until 90% near the truth": _time_of_share(near, 0.9),
+                "time until 90% near the truth": time_of_share(near, 0.9),
                 "share that arrives": float(np.isfinite(arrived).mean()),
                 "median time of arrival": median,
                 "sooner": experiment.times[-1] / median,
@@ -114,13 +114,13 @@ def arrivals(experiment: Experiment, traces: pd.DataFrame) -> pd.DataFrame:
     return pd.DataFrame(rows)
 
 
-def _first_times(there: pd.DataFrame, num_chains: int) -> np.ndarray:
+def first_times(there: pd.DataFrame, num_chains: int) -> np.ndarray:
     """For each chain the first time among the rows of a trace that are there; infinity if there are none."""
     first = there.groupby(BLOCK)["time"].min().to_numpy()
     return np.concatenate([first, np.full(num_chains - len(first), np.inf)])
 
 
-def _time_of_share(first: np.ndarray, share: float) -> float:
+def time_of_share(first: np.ndarray, share: float) -> float:
     """When at least this share of the chains has been there for the first time; NaN if it never has."""
     time = float(np.quantile(first, share, method="inverted_cdf"))
     return time if np.isfinite(time) else float("nan")

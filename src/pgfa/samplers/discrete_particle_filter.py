@@ -187,7 +187,7 @@ def _run_filter(kernel, rows, n, z, log_odds, columns, num_columns, power, condi
             history = kernel.history[t]
             for j in range(0, survivors, LANES):
                 child = lanes.choose(lanes.places(j) < survivors, lanes.load(chosen, j), 0)
-                flip = lanes.choose(child >= count, lanes.spread(1), lanes.spread(0))
+                flip = lanes.choose(child >= count, 1, 0)
                 parent = lanes.choose(child >= count, child - count, child)
                 lanes.store(log_lik, j, lanes.gather(child_log_lik, child))
                 lanes.store(flips, j, flip)

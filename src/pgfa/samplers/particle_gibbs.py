@@ -236,7 +236,7 @@ def _run_filter(kernel, rows, n, z, log_odds, columns, num_columns, power, condi
         for j in range(0, num_particles, LANES):
             parent, flip = lanes.load(parents, j), lanes.load(flips, j)
             likelihoods = lanes.gather(log_lik, parent), lanes.gather(flipped_log_lik, parent)
-            weight_before = lanes.choose(resampled, lanes.spread(0.0), lanes.gather(log_weight, parent))
+            weight_before = lanes.choose(resampled, 0.0, lanes.gather(log_weight, parent))
             lanes.store(next_log_lik, j, lanes.choose(flip == 1, likelihoods[1], likelihoods[0]))
             lanes.store(next_log_weight, j, weight_before + lanes.gather(increment, parent))
             lanes.store(kernel.history[t], j, parent + parent + (flip ^ test_path[t]))
