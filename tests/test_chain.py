@@ -110,9 +110,16 @@ def test_step_sizes_adapt_in_warmup_only():
 
 
 def test_singleton_proposals_are_counted():
-    chain = pgfa.Chain(MODEL, pgfa.IndianBuffet(), seed=2)
+    chain = pgfa.Chain(pgfa.LinearGaussian(X, singletons="collapsed"), pgfa.IndianBuffet(), seed=2)
     chain.step(100)
     assert 0 < chain.num_singletons_accepted < chain.num_singleton_proposals
+
+
+@pytest.mark.parametrize("prior", [pgfa.IndianBuffet(), pgfa.BetaBernoulli(6)], ids=repr)
+def test_rows_whose_singletons_came_or_went_are_counted(prior):
+    chain = pgfa.Chain(pgfa.LinearGaussian(np.pad(X, ((0, 0), (0, 1))) * 4.0), prior, seed=2)
+    chain.step(300)
+    assert 0 < chain.num_singletons_accepted <= chain.num_singleton_proposals < 300 * X.shape[0]
 
 
 @pytest.mark.parametrize(

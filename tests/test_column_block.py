@@ -119,21 +119,25 @@ def test_births_and_deaths_of_single_columns():
 
 
 @pytest.mark.parametrize("most_owners", [pytest.param(1, marks=pytest.mark.slow), 3])
-def test_exchange_of_singletons_alone(most_owners):
+@pytest.mark.parametrize("prior_name", ["finite", "buffet"])
+def test_exchange_of_singletons_alone(prior_name, most_owners):
     move = replace(EXCHANGE, most_owners=most_owners)
-    assert p_value("buffet", [move], num_replicates=10_000, num_moves=3) > SIGNIFICANCE
+    assert p_value(prior_name, [move], num_replicates=10_000, num_moves=3) > SIGNIFICANCE
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("wrong", ["rate", "prior"])
-def test_exchange_at_wrong_odds_is_noticed(wrong, monkeypatch):
-    def careless(kernel, rows, Z, owners, log_odds, column, row, rate, most_owners, rng):
-        rate, log_odds = (1.5 * rate, log_odds) if wrong == "rate" else (rate, log_odds + 1.0)
-        return honest(kernel, rows, Z, owners, log_odds, column, row, rate, most_owners, rng)
+@pytest.mark.parametrize(
+    ("prior_name", "wrong"), [("buffet", "rate"), ("buffet", "prior"), ("finite", "rate"), ("finite", "prior")]
+)
+def test_exchange_at_wrong_odds_is_noticed(prior_name, wrong, monkeypatch):
+    def careless(kernel, rows, Z, owners, log_odds, column, row, log_rate, is_finite, most_owners, rng):
+        log_rate += 0.4 * (wrong == "rate")
+        log_odds = log_odds + 1.0 * (wrong == "prior")
+        return honest(kernel, rows, Z, owners, log_odds, column, row, log_rate, is_finite, most_owners, rng)
 
     honest = singleton_exchange.exchange
     monkeypatch.setattr(singleton_exchange, "exchange", careless)
-    assert p_value("buffet", [EXCHANGE], num_replicates=15_000, num_moves=3) < 1e-10
+    assert p_value(prior_name, [EXCHANGE], num_replicates=15_000, num_moves=3) < 1e-10
 
 
 @pytest.mark.slow
@@ -155,12 +159,6 @@ def test_three_and_two_with_many_rows_elsewhere(prior_name, monkeypatch):
     assert p_value(prior_name, [pgfa.ThreeAndTwo(6.0)], num_replicates=10_000, num_moves=3) > SIGNIFICANCE
 
 
-def test_exchange_leaves_a_fixed_number_of_columns_alone():
-    prior = pgfa.BetaBernoulli(3)
-    state = pgfa.Chain(pgfa.LinearGaussian(X), prior, seed=1).state
-    assert EXCHANGE.apply(pgfa.LinearGaussian(X), prior, state, np.random.default_rng(1), 1.0) is state
-
-
 @pytest.mark.slow
 @pytest.mark.parametrize("move", [*KINDS, KINDS], ids=str)
 @pytest.mark.parametrize("prior_name", ["finite", "buffet"])
@@ -170,8 +168,9 @@ def test_each_kind_alone_and_mixed_at_length(prior_name, move):
 
 
 @pytest.mark.slow
-def test_exchange_of_singletons_at_length():
-    assert p_value("buffet", [EXCHANGE], num_replicates=100_000, num_moves=5, seed=4) > SIGNIFICANCE
+@pytest.mark.parametrize("prior_name", ["finite", "buffet"])
+def test_exchange_of_singletons_at_length(prior_name):
+    assert p_value(prior_name, [EXCHANGE], num_replicates=100_000, num_moves=5, seed=4) > SIGNIFICANCE
 
 
 @pytest.mark.parametrize(("prior", "update"), half(PRIORS, dict(reversed(EACH_UPDATE.items()))))

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections import namedtuple
-from functools import partial
+from functools import cache, partial
 
 import numpy as np
 import pytest
 from exactness import (
     SIGNIFICANCE,
+    all_matrices,
     assert_from_the_prior,
     buffet_class,
     chi_square_p_value,
@@ -21,6 +22,7 @@ from exactness import (
 from scipy import stats
 
 import pgfa
+from pgfa import inference
 from pgfa._compile import implements
 from pgfa.models import gaussian_rows
 from pgfa.models.linear_gaussian import draw_loadings
@@ -34,6 +36,7 @@ from pgfa.rows import (
     propose_singletons,
     spawn,
     start,
+    weigh_singletons,
 )
 
 PRIORS = {
@@ -147,7 +150,7 @@ def test_without_data_the_prior_comes_back(prior, num_iterations):
     assert_from_the_prior(ends, prior, rng, np.random.default_rng(4), 20_000)
 
 
-# --- the buffet with its features integrated out ---------------------------------------------------------------------
+# --- the priors with the values of the features integrated out -------------------------------------------------------
 
 
 def log_evidence(X, Z, tau_v, tau_x):
@@ -160,41 +163,54 @@ def log_evidence(X, Z, tau_v, tau_x):
     )
 
 
-def buffet_problem():
+ALPHA, TAU_V, TAU_X = 0.7, 0.8, 4.0
+
+
+@cache
+def enumerated(prior_name):
+    """Data of three rows, their prior, all matrices, how to look one up, and the posterior given alpha and precisions.
+
+    Under the buffet matrices are classes up to the order of columns; under the finite prior each column has its place.
+    """
     rng = np.random.default_rng(8)
     X = rng.normal(size=(3, 2)) + np.array([[1.0, 0.0], [1.0, 1.0], [0.0, 1.0]])
     X[2, 0] = np.nan
-    alpha, tau_v, tau_x = 0.7, 0.8, 4.0
-    prior = pgfa.IndianBuffet()
-    classes = left_ordered_classes(3, max_columns=6)
-    log_prob = []
-    for multiset in classes:
-        Z, log_mass = buffet_class(prior, multiset, 3, alpha)
-        log_prob.append(log_mass + log_evidence(X, Z, tau_v, tau_x))
-    prob = np.exp(np.array(log_prob) - max(log_prob))
-    return X, alpha, tau_v, tau_x, prior, classes, prob / prob.sum()
+    if prior_name == "buffet":
+        prior, key_of = pgfa.IndianBuffet(), left_ordered
+        found = [buffet_class(prior, multiset, 3, ALPHA) for multiset in left_ordered_classes(3, max_columns=6)]
+        matrices = [Z for Z, _ in found]
+        log_prob = np.array([log_mass for _, log_mass in found])
+    else:
+        prior, key_of = pgfa.BetaBernoulli(4, b=0.8), np.ndarray.tobytes
+        matrices = list(all_matrices(3, 4))
+        log_prob = np.array([prior.log_prob(Z, ALPHA) for Z in matrices])
+    log_prob += [log_evidence(X, Z.astype(int), TAU_V, TAU_X) for Z in matrices]
+    prob = np.exp(log_prob - log_prob.max())
+    index = {key_of(np.ascontiguousarray(Z)): i for i, Z in enumerate(matrices)}
+    return X, prior, matrices, lambda Z: index.get(key_of(Z), -1), prob / prob.sum()
 
 
-def buffet_p_value(make_model, sampler, update=("features", "parameters"), num_replicates=8000):
+def enumeration_p_value(
+    make_model, sampler, update=("features", "parameters"), num_replicates=8000, prior_name="buffet"
+):
     """Births, deaths, rows and V together, at fixed precisions and concentration: smallest p-value for Z and for fit.
 
     Without an exact draw of V at the end of each iteration, misfit also shows values that do not go with their rows.
     """
-    X, alpha, tau_v, tau_x, prior, classes, prob = buffet_problem()
+    X, prior, matrices, index_of, prob = enumerated(prior_name)
     held = 1e12  # a Gamma prior as narrow as this holds the precision
-    model = make_model(X, tau_v_prior=(held, held / tau_v), tau_x_prior=(held, held / tau_x))
-    index = {multiset: i for i, multiset in enumerate(classes)}
-    counts = np.zeros(len(classes) + 1, dtype=np.int64)
+    model = make_model(X, tau_v_prior=(held, held / TAU_V), tau_x_prior=(held, held / TAU_X))
+    counts = np.zeros(len(matrices) + 1, dtype=np.int64)
     misfit = []
     rng = np.random.default_rng(9)
-    for start_class in rng.choice(len(classes), size=num_replicates, p=prob):
-        Z = np.array(classes[start_class], dtype=np.uint8).reshape(-1, 3).T.copy()
+    for first in rng.choice(len(matrices), size=num_replicates, p=prob):
+        Z = matrices[first].copy()
         V = np.zeros((Z.shape[1], 2))
-        draw_loadings(model._table, Z, V, np.zeros(2), tau_v, tau_x, False, 0.0, 1.0, rng)
-        state = pgfa.State(Z, alpha, {"V": V, "tau_v": tau_v, "tau_x": tau_x})
+        draw_loadings(model._table, Z, V, np.zeros(2), TAU_V, TAU_X, False, 0.0, 1.0, rng)
+        state = pgfa.State(Z, ALPHA, {"V": V, "tau_v": TAU_V, "tau_x": TAU_X})
         chain = pgfa.Chain(model, prior, sampler, seed=rng, state=state, update=update)
         chain.step(4)
-        counts[index.get(left_ordered(chain.state.Z), -1)] += 1
+        counts[index_of(chain.state.Z)] += 1
         misfit.append([np.nansum((X - s.Z @ s.parameters["V"]) ** 2) for s in (state, chain.state)])
     assert counts[-1] <= 5, "more than six columns: hardly ever"
     return min(chi_square_p_value(counts[:-1], prob), stats.ks_2samp(*np.transpose(misfit)).pvalue)
@@ -204,12 +220,29 @@ def buffet_p_value(make_model, sampler, update=("features", "parameters"), num_r
     "sampler", [SAMPLERS[0], *(pytest.param(s, marks=pytest.mark.slow) for s in SAMPLERS[1:-1]), SAMPLERS[-1]], ids=repr
 )
 def test_buffet_against_the_enumerated_posterior(sampler):
-    assert buffet_p_value(pgfa.LinearGaussian, sampler) > SIGNIFICANCE
+    assert enumeration_p_value(pgfa.LinearGaussian, sampler) > SIGNIFICANCE
 
 
 @pytest.mark.parametrize("sampler", everyday(SAMPLERS), ids=repr)
 def test_buffet_against_the_enumerated_posterior_without_draws_of_V(sampler):
-    assert buffet_p_value(pgfa.LinearGaussian, sampler, ("features",)) > SIGNIFICANCE
+    assert enumeration_p_value(pgfa.LinearGaussian, sampler, ("features",)) > SIGNIFICANCE
+
+
+@pytest.mark.parametrize("sampler", [SAMPLERS[0], SAMPLERS[-1]], ids=repr)
+def test_finite_prior_against_the_enumerated_posterior(sampler):
+    """Which columns come and go matters here: each has its place, and those in use are not always the first."""
+    assert enumeration_p_value(pgfa.LinearGaussian, sampler, prior_name="finite") > SIGNIFICANCE
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("prior_name", ["finite", "buffet"])
+@pytest.mark.parametrize("singletons", ["gibbs", "collapsed", "prior"])
+def test_each_way_to_move_singletons_at_length(singletons, prior_name):
+    p_value = enumeration_p_value(
+        partial(pgfa.LinearGaussian, singletons=singletons), pgfa.DiscreteParticleFilter(3), num_replicates=40_000,
+        prior_name=prior_name,
+    )  # fmt: skip
+    assert p_value > SIGNIFICANCE
 
 
 # --- broken on purpose: the tests above must notice ------------------------------------------------------------------
@@ -235,6 +268,8 @@ def broken_rows(name):
 DrawnFromThePrior = broken_rows("DrawnFromThePrior")
 NotDrawnAgain = broken_rows("NotDrawnAgain")
 NotFlattened = broken_rows("NotFlattened")
+NotNormalised = broken_rows("NotNormalised")
+ValuesFromThePrior = broken_rows("ValuesFromThePrior")
 
 
 @implements(propose_singletons, DrawnFromThePrior)
@@ -257,9 +292,29 @@ implements(integrate_singletons, NotDrawnAgain)(gaussian_rows._integrate_singlet
 implements(draw_singletons, NotFlattened)(gaussian_rows._draw_singletons)
 
 
+@implements(weigh_singletons, NotNormalised)
+def _weigh_singletons_without_their_variance(rows, n, z, fewest, count, power, out):
+    gaussian_rows._weigh_singletons(rows, n, z, fewest, count, power, out)
+    observed = rows.V.shape[1] - (rows.table.row_start[n + 1] - rows.table.row_start[n])
+    for i in range(count):
+        out[i] += 0.5 * observed * np.log(1.0 + (fewest + i) * power * rows.tau_x / rows.tau_v)
+
+
+@implements(draw_singletons, ValuesFromThePrior)
+def _draw_singletons_from_the_prior(rows, n, z, singletons, power, rng):
+    for k in singletons:
+        draw_feature(rows, k, rng)
+
+
+for kind in (NotNormalised, ValuesFromThePrior):
+    implements(integrate_singletons, kind)(gaussian_rows._integrate_singletons)
+implements(draw_singletons, NotNormalised)(gaussian_rows._draw_singletons)
+implements(weigh_singletons, ValuesFromThePrior)(gaussian_rows._weigh_singletons)
+
+
 class Careless(pgfa.LinearGaussian):
-    def __init__(self, data, kind, **options):
-        super().__init__(data, **options)
+    def __init__(self, data, kind, *, singletons="collapsed", **options):
+        super().__init__(data, singletons=singletons, **options)
         self.kind = kind
 
     def rows(self, Z, parameters):
@@ -267,7 +322,8 @@ class Careless(pgfa.LinearGaussian):
         return self.kind(*gaussian_rows.gram_rows(self._table, V, self._intercept_of(parameters), tau_v, tau_x, True))
 
     def with_data(self, data):
-        return Careless(data, self.kind, tau_v_prior=self.tau_v_prior, tau_x_prior=self.tau_x_prior)
+        options = {"tau_v_prior": self.tau_v_prior, "tau_x_prior": self.tau_x_prior, "singletons": self.singletons}
+        return Careless(data, self.kind, **options)
 
 
 @pytest.mark.slow
@@ -289,7 +345,33 @@ def test_singletons_drawn_from_the_prior_are_noticed():
 @pytest.mark.slow
 @pytest.mark.parametrize("kind", [NotDrawnAgain, NotFlattened])
 def test_careless_integration_of_singletons_is_noticed(kind):
-    p_value = buffet_p_value(partial(Careless, kind=kind), pgfa.DiscreteParticleFilter(3), ("features",), 16_000)
+    p_value = enumeration_p_value(partial(Careless, kind=kind), pgfa.DiscreteParticleFilter(3), ("features",), 16_000)
+    assert p_value < 1e-10
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("kind", [NotNormalised, ValuesFromThePrior])
+def test_careless_numbers_of_singletons_are_noticed(kind):
+    make_model = partial(Careless, kind=kind, singletons="gibbs")
+    p_value = enumeration_p_value(make_model, pgfa.DiscreteParticleFilter(3), ("features",), 16_000)
+    assert p_value < 1e-10
+
+
+def test_singletons_that_do_not_count_the_columns_left_are_noticed(monkeypatch):
+    careful = inference.chain.make_conditional
+    monkeypatch.setattr(inference.chain, "make_conditional", lambda log_rate, _, rng: careful(log_rate, 0, rng))
+    p_value = enumeration_p_value(pgfa.LinearGaussian, pgfa.DiscreteParticleFilter(3), prior_name="finite")
+    assert p_value < 1e-10
+
+
+def test_singletons_that_prefer_the_first_columns_are_noticed(monkeypatch):
+    class NotRandom(pgfa.Chain):
+        def _columns_at_hand(self, state):
+            is_used = state.Z.any(axis=0)
+            return np.concatenate([np.flatnonzero(is_used), np.flatnonzero(~is_used)[:2]])
+
+    monkeypatch.setattr(pgfa, "Chain", NotRandom)
+    p_value = enumeration_p_value(pgfa.LinearGaussian, pgfa.DiscreteParticleFilter(3), prior_name="finite")
     assert p_value < 1e-10
 
 

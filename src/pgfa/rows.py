@@ -102,7 +102,16 @@ def integrate_singletons(rows: Any, count: int, power: float) -> float:
 
 
 def draw_singletons(rows: Any, n: int, z: Any, singletons: Any, power: float, rng: Any) -> None:
-    """Draw the parameters of these columns, which row n alone owns, given the rest; after `integrate_singletons`."""
+    """Draw the parameters of these columns, which row n alone owns, given the rest."""
+    raise NotImplementedError
+
+
+def weigh_singletons(rows: Any, n: int, z: Any, fewest: int, count: int, power: float, out: Any) -> None:
+    """Set out[i] to the log likelihood of row n with ``fewest + i`` singletons whose parameters are integrated out.
+
+    For i below `count`, raised to `power`, and up to a constant. The vector z has no singletons. Row views of models
+    with `integrates_singletons` implement it.
+    """
     raise NotImplementedError
 
 

@@ -77,6 +77,16 @@ def select_features(state: State, axes: FeatureAxes, columns: NDArray[np.intp]) 
     return State(Z=np.ascontiguousarray(state.Z[:, columns]), alpha=state.alpha, parameters=parameters)
 
 
+def put_features(state: State, axes: FeatureAxes, columns: NDArray[np.intp], part: State) -> None:
+    """Write what `select_features` took out back to these columns, in place."""
+    state.Z[:, columns] = part.Z
+    for name, over in axes.items():
+        value = state.parameters[name]
+        value[np.ix_(*(columns if axis in over else np.arange(size) for axis, size in enumerate(value.shape)))] = (
+            part.parameters[name]
+        )
+
+
 def drop_unused_features(state: State, axes: FeatureAxes) -> State:
     """Remove the columns that no row uses."""
     used = np.flatnonzero(state.Z.any(axis=0))

@@ -7,6 +7,7 @@ from dataclasses import asdict
 from typing import Any, Literal
 
 import numpy as np
+from numpy.typing import NDArray
 
 from pgfa import checks
 from pgfa.adaptation import StepSize
@@ -15,8 +16,9 @@ from pgfa.priors.base import Prior
 from pgfa.samplers.base import RowSampler
 from pgfa.samplers.column_moves import ColumnMove
 from pgfa.samplers.discrete_particle_filter import DiscreteParticleFilter
-from pgfa.samplers.sweep import draw_births, sweep
-from pgfa.state import State, add_features, drop_unused_features, select_features
+from pgfa.samplers.singletons import ROOM, make_conditional, propose_births
+from pgfa.samplers.sweep import sweep
+from pgfa.state import State, add_features, drop_unused_features, put_features, select_features
 
 UPDATES = ("features", "parameters", "concentration")
 #: Updates of the parameters before the rows move again around a renewed feature.
@@ -208,21 +210,47 @@ class Chain:
         self._state = drop_unused_features(state, model.feature_axes) if self.prior.grows else state
 
     def _update_features(self, power: float, warmup: bool) -> None:
-        state = self._state
-        births = None
-        if self.prior.grows:
-            births = draw_births(state.num_rows, state.alpha, self.rng)
-            state = add_features(state, self._model.feature_axes, int(births.sum()))
-        rows = self._model.rows(state.Z, state.parameters)
-        kernel = self.sampler.choose(self.rng).make_kernel(rows, state.num_features, warmup=warmup)
-        owners = state.Z.sum(axis=0, dtype=np.int64)
-        log_odds = self.prior.log_odds(state.num_rows, state.alpha)
-        proposed, accepted = sweep(
-            kernel, rows, state.Z, owners, log_odds, births, rows.make_block(1), float(power), self.rng
-        )
-        self.num_singleton_proposals += proposed
-        self.num_singletons_accepted += accepted
-        self._state = drop_unused_features(state, self._model.feature_axes) if self.prior.grows else state
+        state, model, prior = self._state, self._model, self.prior
+        axes = model.feature_axes
+        sampler = self.sampler.choose(self.rng)
+        log_odds = prior.log_odds(state.num_rows, state.alpha)
+        births: Any = None
+        if self._integrates_singletons:
+            births = make_conditional(*prior.singleton_rate(state.num_rows, state.alpha), self.rng)
+        elif prior.grows:
+            births = propose_births(state.num_rows, state.alpha, self.rng)
+            state = add_features(state, axes, int(births.counts.sum()))
+        row = 0
+        while row < state.num_rows:
+            at_hand, columns = state, None
+            if self._integrates_singletons and prior.grows:
+                state = at_hand = add_features(drop_unused_features(state, axes), axes, ROOM)
+            elif self._integrates_singletons:
+                columns = self._columns_at_hand(state)
+                at_hand = select_features(state, axes, columns)
+            rows = model.rows(at_hand.Z, at_hand.parameters)
+            kernel = sampler.make_kernel(rows, at_hand.num_features, warmup=warmup)
+            owners = at_hand.Z.sum(axis=0, dtype=np.int64)
+            row, tried, changed = sweep(
+                kernel, rows, at_hand.Z, owners, log_odds, births, rows.make_block(1), float(power), self.rng, row
+            )
+            self.num_singleton_proposals += tried
+            self.num_singletons_accepted += changed
+            if columns is not None:
+                put_features(state, axes, columns, at_hand)
+        self._state = drop_unused_features(state, axes) if prior.grows else state
+
+    @property
+    def _integrates_singletons(self) -> bool:
+        """Under a finite prior that moves parameters, those of columns without owner too; not where they are held."""
+        return self._model.integrates_singletons and (self.prior.grows or "parameters" in self.update)
+
+    def _columns_at_hand(self, state: State) -> NDArray[np.intp]:
+        """The columns in use and a few random ones of the others: empty ones take time, and one is like another."""
+        is_used = state.Z.any(axis=0)
+        empty = np.flatnonzero(~is_used)
+        some = self.rng.choice(empty, size=min(ROOM, empty.size), replace=False)
+        return np.concatenate([np.flatnonzero(is_used), some])
 
     def _draw_state(self) -> State:
         alpha = self.prior.sample_alpha(self.rng)

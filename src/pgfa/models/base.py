@@ -102,6 +102,11 @@ class Model(ABC):
         return None
 
     @property
+    def integrates_singletons(self) -> bool:
+        """Whether the row view can `weigh_singletons`; their number is then drawn from its conditional distribution."""
+        return False
+
+    @property
     def has_guesses(self) -> bool:
         """Whether the model can `guess_owners`."""
         return type(self).guess_owners is not Model.guess_owners

@@ -32,6 +32,7 @@ from pgfa.rows import (
     propose_singletons_from_prior,
     spawn,
     start,
+    weigh_singletons,
 )
 from pgfa.vector_math import subtract_multiple
 
@@ -81,6 +82,7 @@ class GramRows(NamedTuple):
     place: NDArray[np.int64]
     feature_at: NDArray[np.int64]
     ordered_gram: NDArray[np.float64]
+    residual: NDArray[np.float64]
 
     def make_block(self, num_particles: int) -> NDArray[np.float64]:
         return np.zeros((num_particles, self.ordered_gram.shape[1]))
@@ -100,6 +102,7 @@ class ResidualRows(NamedTuple):
     row_half_norm: NDArray[np.float64]
     centred: NDArray[np.float64]
     is_complete: NDArray[np.bool_]
+    residual: NDArray[np.float64]
 
     def make_block(self, num_particles: int) -> NDArray[np.float64]:
         return np.empty((self.V.shape[1], num_particles))
@@ -122,6 +125,7 @@ def gram_rows(table: Table, V: Any, intercept: Any, tau_v: float, tau_x: float, 
         place=np.arange(num_features),
         feature_at=np.arange(num_features),
         ordered_gram=np.zeros((num_features, width)),
+        residual=np.empty(V.shape[1]),
     )  # fmt: skip
     _store_all(rows)
     return rows
@@ -136,6 +140,7 @@ def residual_rows(table: Table, V: Any, intercept: Any, tau_v: float, tau_x: flo
         row_half_norm=np.empty(V.shape[0]),
         centred=np.empty(V.shape[1]),
         is_complete=np.zeros(1, dtype=np.bool_),
+        residual=np.empty(V.shape[1]),
     )  # fmt: skip
     _store_all(rows)
     return rows
@@ -394,11 +399,23 @@ def _draw_singletons(rows, n, z, singletons, power, rng):  # type: ignore[no-unt
     _draw_values(rows, n, z, singletons, singletons, power, rng)
 
 
+def _weigh_singletons(rows, n, z, fewest, count, power, out):  # type: ignore[no-untyped-def]
+    table = rows.table
+    num_observed = rows.V.shape[1] - (table.row_start[n + 1] - table.row_start[n])
+    tau = power * rows.tau_x
+    squares = tau * _sum_squares(rows, n, z)
+    for i in range(count):
+        # With s of them, an observed entry of the residual has so many times the variance of the noise.
+        variance = 1.0 + (fewest + i) * tau / rows.tau_v
+        out[i] = -0.5 * (num_observed * np.log(variance) + squares / variance)
+
+
 for _kind in (GramRows, ResidualRows):
     implements(draw_feature, _kind, allocates=False)(_draw_feature)
     implements(integrate_singletons, _kind, allocates=False)(_integrate_singletons)
     implements(draw_singletons, _kind, allocates=False)(_draw_singletons)
     implements(propose_singletons, _kind, allocates=False)(_propose_singletons)
+    implements(weigh_singletons, _kind, allocates=False)(_weigh_singletons)
 
 
 @compiled(allocates=False)
@@ -469,3 +486,22 @@ def _residual_without(rows, n, z, left_out, d):  # type: ignore[no-untyped-def]
     for k in left_out:
         residual += rows.V[k, d]
     return residual
+
+
+@compiled(liberty="arithmetic", allocates=False)
+def _sum_squares(rows, n, z):  # type: ignore[no-untyped-def]
+    """Squared residuals of row n, which is z, summed over what is observed."""
+    table, residual = rows.table, rows.residual
+    num_dims = residual.size
+    for d in range(num_dims):
+        residual[d] = table.X[n, d] - rows.intercept[d]
+    for k in range(z.size):
+        if z[k] == 1:
+            for d in range(num_dims):
+                residual[d] -= rows.V[k, d]
+    for i in range(table.row_start[n], table.row_start[n + 1]):
+        residual[table.missing_in_row[i]] = 0.0
+    squares = 0.0
+    for d in range(num_dims):
+        squares += residual[d] * residual[d]
+    return squares

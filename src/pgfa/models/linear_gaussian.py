@@ -44,8 +44,11 @@ class LinearGaussian(Model):
     intercept_prior
         Mean and precision of the Normal prior of the intercept.
     singletons
-        How features of a single row are proposed under the Indian buffet process: ``"collapsed"``, with their values
-        integrated out, or ``"prior"``, which is slower to mix and kept for comparison.
+        How features of a single row come and go. ``"gibbs"``: their number is drawn from its conditional distribution
+        with their values integrated out, under every prior. Kept for comparison, as they mix more slowly:
+        ``"collapsed"`` proposes a number from the prior and accepts it with the values integrated out, as in the paper,
+        and ``"prior"`` proposes the values as well; both under the Indian buffet process only, while under a finite
+        prior the row sampler treats columns that nobody else owns like any other.
 
     Examples
     --------
@@ -71,13 +74,13 @@ class LinearGaussian(Model):
         tau_v_prior: tuple[float, float] = (1.0, 1.0),
         tau_x_prior: tuple[float, float] = (1.0, 1.0),
         intercept_prior: tuple[float, float] = (0.0, 0.01),
-        singletons: str = "collapsed",
+        singletons: str = "gibbs",
     ) -> None:
         self.intercept = checks.truth("intercept", intercept)
         self.tau_v_prior = checks.gamma_prior("tau_v_prior", tau_v_prior)
         self.tau_x_prior = checks.gamma_prior("tau_x_prior", tau_x_prior)
         self.intercept_prior = checks.normal_prior("intercept_prior", intercept_prior)
-        self.singletons = checks.one_of("singletons", singletons, ("collapsed", "prior"))
+        self.singletons = checks.one_of("singletons", singletons, ("gibbs", "collapsed", "prior"))
         self.row_labels = list(X.index) if hasattr(X, "index") and hasattr(X, "columns") else None
         self.column_labels = list(X.columns) if hasattr(X, "index") and hasattr(X, "columns") else None
         self._table = make_table(checks.numeric_matrix("X", X, missing=True))
@@ -96,6 +99,10 @@ class LinearGaussian(Model):
     def num_columns(self) -> int:
         """Number of columns D of the data."""
         return self._table.X.shape[1]
+
+    @property
+    def integrates_singletons(self) -> bool:
+        return self.singletons == "gibbs"
 
     @property
     def missing(self) -> NDArray[np.bool_]:
@@ -159,7 +166,7 @@ class LinearGaussian(Model):
         through_products = V.shape[0] <= _FEATURES_PER_DIMENSION * self.num_columns
         through_products &= tau_x * self._largest_square < _LARGEST_SIGNAL
         make = gram_rows if through_products else residual_rows
-        collapsed = self.singletons == "collapsed"
+        collapsed = self.singletons != "prior"
         return make(self._table, V, self._intercept_of(parameters), parameters["tau_v"], tau_x, collapsed)
 
     def column_view(self, parameters: Parameters, power: float) -> ColumnView:

@@ -55,6 +55,17 @@ class Prior(ABC):
             return np.log(probability) - np.log1p(-probability)
 
     @abstractmethod
+    def singleton_rate(self, num_rows: int, alpha: float) -> tuple[float, int]:
+        """Prior of how many features a row has all to itself, given how many columns other rows own.
+
+        Returns
+        -------
+        Log odds of owning a column without another owner and the number of columns in all, of which those without
+        another owner may be singletons; or, where features come and go, the logarithm of the expected number of
+        singletons and zero.
+        """
+
+    @abstractmethod
     def log_column_mass(self, num_rows: int, alpha: float) -> NDArray[np.float64]:
         """Log prior mass of a column with 0, 1, ..., num_rows owners, up to a constant that all states share."""
 

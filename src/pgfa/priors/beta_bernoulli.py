@@ -89,6 +89,9 @@ class BetaBernoulli(Prior):
         a = self._a(alpha)
         return (np.asarray(counts, dtype=float) + a) / (num_rows - 1 + a + self.b)
 
+    def singleton_rate(self, num_rows: int, alpha: float) -> tuple[float, int]:
+        return float(np.log(self._a(alpha)) - np.log(num_rows - 1 + self.b)), self.num_features
+
     def log_column_mass(self, num_rows: int, alpha: float) -> NDArray[np.float64]:
         owners = np.arange(num_rows + 1)
         return np.asarray(betaln(owners + self._a(alpha), num_rows - owners + self.b), dtype=np.float64)

@@ -88,6 +88,9 @@ class IndianBuffet(Prior):
         """Probability that a row owns each feature of the others; its new features are Poisson(alpha / N) in number."""
         return np.asarray(counts, dtype=float) / num_rows
 
+    def singleton_rate(self, num_rows: int, alpha: float) -> tuple[float, int]:
+        return float(np.log(checks.positive("alpha", alpha) / num_rows)), 0
+
     def log_column_mass(self, num_rows: int, alpha: float) -> NDArray[np.float64]:
         """As a Poisson process of columns: alpha times a Beta function each; a column without owners is no column."""
         owners = np.arange(1, num_rows + 1)

@@ -31,11 +31,11 @@ def default_column_moves(model: Model, prior: Prior) -> tuple[ColumnMove, ...]:
     num_features = getattr(prior, "num_features", _TYPICAL_FEATURES)
     few = min(1.0, num_features**2 / 400.0)
     scale = few * min(1.0, _MANY_DIMENSIONS / max(getattr(model, "num_columns", 1), 1))
-    moves = (
+    return (
         ColumnBlock(1, "all", num_particles=30, rate=2.0 * scale),
         ColumnBlock(2, "users", num_particles=12, rate=2.0 * scale),
         ColumnBlock(2, "all", num_particles=12, rate=scale),
         ColumnBlock(3, "users", num_particles=12, rate=2.0 * scale),
         ThreeAndTwo(rate=2.0 * few**0.5),
+        SingletonExchange(),
     )
-    return (*moves, SingletonExchange()) if prior.grows else moves

@@ -1,7 +1,7 @@
 """Exchange of singletons for columns of a few other rows, with all that the row shares laid out anew.
 
-Under the Indian buffet process two rows that alone have a feature often end with a singleton each, which takes up part
-of what they share with everybody else. To meet in one column both rows must change several entries at once, and the
+Two rows that alone have a feature often end with a singleton each, which takes up part of what they share with
+everybody else. To meet in one column both rows must change several entries at once, and the
 values of the column, known from one or two rows with holes, must suit them both. So here these values are integrated
 out, and whether the row joins the column is decided last, for every vector that a particle filter has kept so far.
 """
@@ -48,8 +48,7 @@ class SingletonExchange:
     A column is chosen among those in use, and each row in turn that owns it or has a singleton is updated. What is held
     is the number of singletons of the row, plus one if it owns the column; the values of all of these are integrated
     out, and drawn anew afterwards. The choice of the column depends on how many are in use, which the odds pay for.
-    It takes the Indian buffet process (under other priors nothing happens) and models whose data are Gaussian in the
-    values of the features, like `LinearGaussian`.
+    It takes models whose data are Gaussian in the values of the features, like `LinearGaussian`.
 
     Examples
     --------
@@ -72,9 +71,10 @@ class SingletonExchange:
 
     def apply(self, model: Model, prior: Prior, state: State, rng: np.random.Generator, power: float) -> State:
         """Make the moves of one iteration."""
-        if not prior.grows or power < LEAST_POWER:
+        if power < LEAST_POWER:
             return state
         log_odds = prior.log_odds(state.num_rows, state.alpha)
+        log_rate, _ = prior.singleton_rate(state.num_rows, state.alpha)
         owners = state.Z.sum(axis=0, dtype=np.int64)
         workspace = None
         for _ in range(draw_number_of_moves(self.rate, rng)):
@@ -84,7 +84,7 @@ class SingletonExchange:
             column = int(rng.choice(used))
             row = 0
             while row < state.num_rows and 0 < owners[column] <= self.most_owners + 1:
-                if owners.all():
+                if prior.grows and owners.all():
                     state = add_features(state, model.feature_axes, _SPARE)
                     owners = np.append(owners, np.zeros(_SPARE, dtype=np.int64))
                     workspace = None
@@ -93,10 +93,10 @@ class SingletonExchange:
                     kernel = DiscreteParticleFilter(self.num_particles).make_kernel(rows, state.num_features)
                     workspace = kernel, rows
                 row = exchange(
-                    *workspace, state.Z, owners, log_odds, column, row, state.alpha / state.num_rows, self.most_owners,
+                    *workspace, state.Z, owners, log_odds, column, row, log_rate, not prior.grows, self.most_owners,
                     rng,
                 )  # fmt: skip
-        return drop_unused_features(state, model.feature_axes)
+        return drop_unused_features(state, model.feature_axes) if prior.grows else state
 
 
 class ExchangeRows(NamedTuple):
@@ -203,13 +203,15 @@ def _change(rows, k, sign, particle):  # type: ignore[no-untyped-def]
 
 
 @compiled
-def exchange(kernel, rows, Z, owners, log_odds_table, column, first_row, rate, most_owners, rng):  # type: ignore[no-untyped-def]
+def exchange(kernel, rows, Z, owners, log_odds_table, column, first_row, log_rate, is_finite, most_owners, rng):  # type: ignore[no-untyped-def]
     """Update the rows from `first_row` on that own the column or have a singleton; Z, owners and V change in place.
 
     Parameters
     ----------
-    rate
-        Expected number of singletons of a row a priori.
+    log_rate
+        Log odds or logarithm of the rate of singletons: see `Prior.singleton_rate`.
+    is_finite
+        Whether the number of columns is fixed.
 
     Returns
     -------
@@ -228,20 +230,26 @@ def exchange(kernel, rows, Z, owners, log_odds_table, column, first_row, rate, m
             continue
         count = 0
         spare = -1
-        num_used = 0
+        num_empty = 0
         for k in range(num_columns):
             if owners[k] == 0:
-                spare = k
-            else:
-                num_used += 1
-                if owners[k] == 1 and z[k] == 1:
-                    singletons[count] = k
-                    count += 1
+                # Any of them with the same probability: under a finite prior each column has its place.
+                num_empty += 1
+                if rng.random() * num_empty < 1.0:
+                    spare = k
+            elif owners[k] == 1 and z[k] == 1:
+                singletons[count] = k
+                count += 1
+        num_used = num_columns - num_empty
         held = count + z[column]
         if held == 0:
             continue
-        if spare < 0:
+        if spare < 0 and not is_finite:
             return n
+        # Columns that a last singleton may be in, given the others.
+        choices = num_empty + count - (held - 1) if is_finite else 1
+        if choices == 0:
+            continue
 
         free = 0
         for k in range(num_columns):
@@ -256,7 +264,7 @@ def exchange(kernel, rows, Z, owners, log_odds_table, column, first_row, rate, m
         columns[free] = column
         # One singleton fewer, among `held` by the prior, and one column fewer to choose from.
         used_if_joined = num_used - (1 - z[column])
-        log_odds[column] += np.log(held / rate) + np.log((used_if_joined + 1) / used_if_joined)
+        log_odds[column] += np.log(held / choices) - log_rate + np.log((used_if_joined + 1) / used_if_joined)
         for i in range(count):
             z[singletons[i]] = 0
         _read_column(rows, Z, n)
@@ -264,7 +272,9 @@ def exchange(kernel, rows, Z, owners, log_odds_table, column, first_row, rate, m
         update_row(kernel, rows, n, z, log_odds, columns, free + 1, 1.0, rng)
 
         if z[column] > before[column]:
+            shuffle(singletons, count, rng)
             count -= 1
+            _draw_from_prior(rows, singletons[count], rng)
         elif z[column] < before[column]:
             singletons[count] = spare
             count += 1
@@ -274,6 +284,13 @@ def exchange(kernel, rows, Z, owners, log_odds_table, column, first_row, rate, m
             owners[k] += np.int64(z[k]) - np.int64(before[k])
         _draw_values(rows, n, z, singletons[:count], rng)
     return num_rows
+
+
+@compiled(allocates=False)
+def _draw_from_prior(rows, k, rng):  # type: ignore[no-untyped-def]
+    """Draw the values of a column that nobody owns any more."""
+    for d in range(rows.centred.size):
+        rows.data.V[k, d] = rng.standard_normal() / np.sqrt(rows.data.tau_v)
 
 
 @compiled(allocates=False)
