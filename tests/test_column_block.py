@@ -22,7 +22,7 @@ from test_joint import EACH_UPDATE, HIDE, PRIORS, lowest, statistics, template
 
 import pgfa
 from pgfa.models.linear_gaussian import draw_loadings
-from pgfa.samplers import column_block, singleton_exchange, three_and_two
+from pgfa.samplers import column_block, joint_flip, singleton_exchange, three_and_two
 
 KINDS = [
     pgfa.ColumnBlock(1, "all", 2),
@@ -31,6 +31,7 @@ KINDS = [
     pgfa.ColumnBlock(3, "all", 3),
     pgfa.ColumnBlock(3, "users", 2),
     pgfa.ThreeAndTwo(1.0),
+    pgfa.JointFlip(2.0, most_owners=3),
 ]
 EXCHANGE = pgfa.SingletonExchange(2, rate=2.0)
 X = np.array([[1.1, -0.2], [0.8, 1.3], [np.nan, 0.9], [0.4, -0.6]])
@@ -157,6 +158,23 @@ def test_three_and_two_at_wrong_odds_are_noticed(prior_name, monkeypatch):
 def test_three_and_two_with_many_rows_elsewhere(prior_name, monkeypatch):
     monkeypatch.setattr(three_and_two, "_ELSEWHERE", 0.3)
     assert p_value(prior_name, [pgfa.ThreeAndTwo(6.0)], num_replicates=10_000, num_moves=3) > SIGNIFICANCE
+
+
+def without_prior(view, Z, columns, log_mass, *rest):
+    honest_flips(view, Z, columns, np.zeros_like(log_mass), *rest)
+
+
+def without_new_values(view, *rest):
+    honest_flips(view._replace(V=view.V.copy()), *rest)
+
+
+honest_flips = joint_flip.flip_together
+
+
+@pytest.mark.parametrize("careless", [without_prior, without_new_values])
+def test_careless_joint_flips_are_noticed(careless, monkeypatch):
+    monkeypatch.setattr(joint_flip, "flip_together", careless)
+    assert p_value("finite", [pgfa.JointFlip(2.0, 3)], num_replicates=10_000, num_moves=3) < 1e-10
 
 
 @pytest.mark.slow

@@ -19,6 +19,7 @@ _PUBLIC = {
     "Gibbs": "pgfa.samplers",
     "HammingBall": "pgfa.samplers",
     "IndianBuffet": "pgfa.priors",
+    "JointFlip": "pgfa.samplers",
     "LinearGaussian": "pgfa.models",
     "LocallyBalanced": "pgfa.samplers",
     "MetropolisFlips": "pgfa.samplers",
@@ -66,6 +67,7 @@ if TYPE_CHECKING:
     from pgfa.samplers import DiscreteParticleFilter as DiscreteParticleFilter
     from pgfa.samplers import Gibbs as Gibbs
     from pgfa.samplers import HammingBall as HammingBall
+    from pgfa.samplers import JointFlip as JointFlip
     from pgfa.samplers import LocallyBalanced as LocallyBalanced
     from pgfa.samplers import MetropolisFlips as MetropolisFlips
     from pgfa.samplers import Mixture as Mixture

@@ -13,6 +13,7 @@ from pgfa.samplers import (
     DiscreteParticleFilter,
     Gibbs,
     HammingBall,
+    JointFlip,
     LocallyBalanced,
     MetropolisFlips,
     Mixture,
@@ -32,7 +33,9 @@ _SAMPLERS: dict[str, Any] = {
     for kind in (DiscreteParticleFilter, Gibbs, HammingBall, LocallyBalanced, MetropolisFlips, ParticleGibbs, RowGibbs)
 }
 
-_COLUMN_MOVES: dict[str, Any] = {kind.__name__: kind for kind in (ColumnBlock, SingletonExchange, ThreeAndTwo)}
+_COLUMN_MOVES: dict[str, Any] = {
+    kind.__name__: kind for kind in (ColumnBlock, JointFlip, SingletonExchange, ThreeAndTwo)
+}
 
 
 def describe_prior(prior: Prior) -> dict[str, Any]:

@@ -6,6 +6,7 @@ from pgfa.samplers.column_moves import ColumnMove
 from pgfa.samplers.discrete_particle_filter import DiscreteParticleFilter
 from pgfa.samplers.gibbs import Gibbs
 from pgfa.samplers.hamming_ball import HammingBall
+from pgfa.samplers.joint_flip import JointFlip
 from pgfa.samplers.locally_balanced import LocallyBalanced
 from pgfa.samplers.metropolis_flips import MetropolisFlips
 from pgfa.samplers.mixture import Mixture
@@ -20,6 +21,7 @@ __all__ = [
     "DiscreteParticleFilter",
     "Gibbs",
     "HammingBall",
+    "JointFlip",
     "LocallyBalanced",
     "MetropolisFlips",
     "Mixture",

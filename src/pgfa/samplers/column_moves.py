@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from pgfa.samplers.column_block import ColumnBlock
+from pgfa.samplers.joint_flip import JointFlip
 from pgfa.samplers.singleton_exchange import SingletonExchange
 from pgfa.samplers.three_and_two import ThreeAndTwo
 
@@ -12,7 +13,7 @@ if TYPE_CHECKING:
     from pgfa.models.base import Model
     from pgfa.priors.base import Prior
 
-ColumnMove = ColumnBlock | SingletonExchange | ThreeAndTwo
+ColumnMove = ColumnBlock | JointFlip | SingletonExchange | ThreeAndTwo
 
 #: What the rates assume where the number of features is not known beforehand.
 _TYPICAL_FEATURES = 15
@@ -38,4 +39,5 @@ def default_column_moves(model: Model, prior: Prior) -> tuple[ColumnMove, ...]:
         ColumnBlock(3, "users", num_particles=12, rate=2.0 * scale),
         ThreeAndTwo(rate=2.0 * few**0.5),
         SingletonExchange(),
+        JointFlip(),
     )
