@@ -357,9 +357,9 @@ def test_careless_numbers_of_singletons_are_noticed(kind):
     assert p_value < 1e-10
 
 
-def test_singletons_that_do_not_count_the_columns_left_are_noticed(monkeypatch):
+def test_singletons_at_the_wrong_rate_are_noticed(monkeypatch):
     careful = inference.chain.make_conditional
-    monkeypatch.setattr(inference.chain, "make_conditional", lambda log_rate, _, rng: careful(log_rate, 0, rng))
+    monkeypatch.setattr(inference.chain, "make_conditional", lambda log_rate, *rest: careful(log_rate + 0.3, *rest))
     p_value = enumeration_p_value(pgfa.LinearGaussian, pgfa.DiscreteParticleFilter(3), prior_name="finite")
     assert p_value < 1e-10
 

@@ -163,11 +163,15 @@ class RunOptions:
         int, typer.Option(min=1, metavar="N", help="Draws kept from each chain.", rich_help_panel=RUN_PANEL)
     ] = 1000
     warmup: Annotated[
-        int,
+        int | None,
         typer.Option(
-            min=0, metavar="N", help="Iterations of each chain before the first draw.", rich_help_panel=RUN_PANEL
+            min=0,
+            metavar="N",
+            help="Iterations of each chain before the first draw.",
+            show_default="by model",
+            rich_help_panel=RUN_PANEL,
         ),
-    ] = 500
+    ] = None
     no_anneal: Annotated[
         bool,
         typer.Option(

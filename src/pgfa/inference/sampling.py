@@ -49,7 +49,7 @@ def sample(
     sampler: RowSampler | None = None,
     *,
     draws: int = 1000,
-    warmup: int = 500,
+    warmup: int | None = None,
     chains: int = 4,
     cores: int | None = None,
     seed: int | None = None,
@@ -77,7 +77,8 @@ def sample(
         Draws kept from each chain.
     warmup
         Iterations before the first draw. They tune step sizes, raise the power of the likelihood from 0 to 1 (see
-        `anneal`) and try several starts (see `starts`), so that chains do not get stuck in the mode nearest to them.
+        `anneal`), try several starts (see `starts`) and renew features (see `renew`), so that chains do not get stuck
+        in the mode nearest to them. As many as suit the model unless given: 500, and 1500 for `Relational`.
     chains
         Number of chains, each from its own start.
     cores
@@ -97,8 +98,8 @@ def sample(
         (`Relational`): copies of a chain with one feature renewed go on in its place if they do better.
     column_moves
         Moves of whole columns after each sweep over the rows, for models that have them: True for a mixture that brings
-        chains home from almost any start, a sequence of `ColumnBlock`, `SingletonExchange` and `ThreeAndTwo`, or
-        False for none, those that a model makes of its own accord included.
+        chains home from almost any start, a sequence of `ColumnBlock`, `SingletonExchange`, `JointFlip` and
+        `ThreeAndTwo`, or False for none, those that a model makes of its own accord included.
     save_warmup
         Keep the warm-up as well, in groups of its own.
     progress
@@ -142,7 +143,7 @@ def sample(
         sampler=sampler,
         column_moves=_choose_column_moves(column_moves, model, prior),
         draws=checks.whole("draws", draws, at_least=1),
-        warmup=checks.whole("warmup", warmup, at_least=0),
+        warmup=model.warmup if warmup is None else checks.whole("warmup", warmup, at_least=0),
         thin=checks.whole("thin", thin, at_least=1),
         annealed_share=annealing_share(check_anneal("anneal", anneal), model),
         starts=model.warmup_starts if starts is None else checks.whole("starts", starts, at_least=1),

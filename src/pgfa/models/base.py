@@ -30,6 +30,9 @@ class Model(ABC):
     #: so deep that a hundredth of the likelihood decides already, a linear rise would hardly anneal at all.
     first_power: float = 0.0
 
+    #: Iterations of warm-up, unless told otherwise.
+    warmup: int = 500
+
     #: Share of the warm-up over which the power rises, unless told otherwise.
     annealed_share: float = 0.6
 
