@@ -74,7 +74,7 @@ def data(tmp_path_factory):
 @pytest.fixture(scope="module")
 def fitted(data, tmp_path_factory):
     out = tmp_path_factory.mktemp("fit") / "new" / "folder"
-    length = ["--chains", 4, "--draws", 100, "--warmup", 100]
+    length = ["--chains", 4, "--draws", 100, "--warmup", 100, "--seed", 3]
     return run("fit", "linear-gaussian", data, "--features", 2, *QUICK, *length, "--out", out), out
 
 
