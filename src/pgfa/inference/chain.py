@@ -45,8 +45,8 @@ class Chain:
         What moves: any of ``"features"``, ``"parameters"``, ``"concentration"``.
     column_moves
         Moves of whole columns that follow each sweep over the rows (`ColumnBlock`, `SingletonExchange`,
-        `JointFlip`, `ThreeAndTwo`), part of updating the features. They come beside those that the model makes of its own accord
-        (`PyClone`, `Relational`); False leaves out these as well.
+        `JointFlip`, `ThreeAndTwo`), part of updating the features. They come beside those that the model makes of its
+        own accord (`PyClone`, `Relational`); False leaves out these as well.
     state
         Where to start; drawn from the prior unless given.
 
