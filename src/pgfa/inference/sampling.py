@@ -78,7 +78,7 @@ def sample(
     warmup
         Iterations before the first draw. They tune step sizes, raise the power of the likelihood from 0 to 1 (see
         `anneal`), try several starts (see `starts`) and renew features (see `renew`), so that chains do not get stuck
-        in the mode nearest to them. As many as suit the model unless given: 500, and 1500 for `Relational`.
+        in the mode nearest to them. As many as suit the model unless given: 500, and 1000 for `Relational`.
     chains
         Number of chains, each from its own start.
     cores

@@ -82,7 +82,7 @@ class Relational(Model):
     """
 
     feature_axes = {"V": (0, 1)}
-    warmup = 1500  # after 300, three of eight chains were home on a network of ten features, after 1000 seven
+    warmup = 1000  # after 300, three of eight chains were home on a network of ten features, after 1000 seven
     annealed_share = 0.3
     renewal = 10
 
