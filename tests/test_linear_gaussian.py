@@ -296,3 +296,51 @@ def test_no_features_under_the_buffet():
 def test_bad_input(arguments, message):
     with pytest.raises(ValueError, match=message):
         pgfa.LinearGaussian(**arguments)
+
+
+# --- guesses ---------------------------------------------------------------------------------------------------------
+
+
+def test_a_guess_finds_the_missing_feature_in_spite_of_outliers_and_holes():
+    rng = np.random.default_rng(3)
+    Z = (rng.random((300, 3)) < 0.4).astype(np.uint8)
+    V = 3.0 * rng.standard_normal((3, 12))
+    X = Z @ V + 0.3 * rng.standard_normal((300, 12))
+    X[:4] += 100.0 * rng.standard_normal(12)
+    X[rng.random(X.shape) < 0.1] = np.nan
+    model = pgfa.LinearGaussian(X, intercept=True)
+    parameters = {"V": V[:2], "tau_v": 0.1, "tau_x": 10.0, "intercept": 0.4 * V[2]}
+    state = pgfa.State(Z=Z[:, :2], alpha=1.0, parameters=parameters)
+    right = []
+    for seed in range(10):
+        owners = model.guess_owners(state, np.random.default_rng(seed))
+        right.append(np.mean(owners[4:] == Z[4:, 2]))
+    assert all(max(share, 1.0 - share) > 0.99 for share in right), "the feature or its complement"
+
+
+def test_nothing_is_left_to_guess_where_residuals_are_zero():
+    model = pgfa.LinearGaussian(np.zeros((5, 2)))
+    state = pgfa.State(Z=np.zeros((5, 1)), alpha=1.0, parameters={"V": np.ones((1, 2)), "tau_v": 1.0, "tau_x": 1.0})
+    assert not model.guess_owners(state, np.random.default_rng(1)).any()
+
+
+@pytest.mark.parametrize(("intercept", "idlest"), [(False, 2), (True, 1)])
+def test_with_an_intercept_a_feature_of_everybody_is_idle(intercept, idlest):
+    Z = np.zeros((10, 3), dtype=np.uint8)
+    Z[:5, 0], Z[:, 1], Z[:2, 2] = 1, 1, 1
+    assert pgfa.LinearGaussian(np.eye(10), intercept).find_idlest(Z) == idlest
+
+
+def test_columns_wasted_on_outliers_are_renewed():
+    """Without renewals all chains here, annealed, end with columns that outliers alone own."""
+    rng = np.random.default_rng(3)
+    truth = (rng.random((150, 4)) < 0.5).astype(np.uint8)
+    X = truth @ (1.5 * rng.standard_normal((4, 15))) + 0.5 * rng.standard_normal((150, 15))
+    X[:3] += 12.0 * rng.standard_normal(15)
+    model, prior = pgfa.LinearGaussian(X, intercept=True), pgfa.BetaBernoulli(4)
+    options = {"draws": 1, "warmup": 200, "chains": 4, "starts": 1, "seed": 1, "progress": False, "check": False}
+    options["column_moves"] = False  # quicker, and the renewals have to do it alone
+    stuck, renewed = (
+        pgfa.sample(model, prior, renew=renew, **options)["sample_stats"]["lp"].to_numpy() for renew in (False, True)
+    )
+    assert renewed.min() > stuck.max() + 300.0

@@ -654,17 +654,19 @@ def test_a_renewed_feature_is_the_one_that_is_missing(symmetric):
     Z = np.zeros((30, 3), dtype=np.uint8)
     Z[:, 0] = 1
     state = pgfa.State(Z=Z, alpha=1.0, parameters={"V": np.zeros((3, 3)), "tau": 0.25})
-    right, gains = 0, []
-    for seed in range(40):
+    right, gains = [], []
+    for seed in range(60):
         chain = pgfa.Chain(model, pgfa.BetaBernoulli(3), seed=seed, state=state)
         chain.renew_feature()
         after = chain.state
         model.check_parameters(after.parameters, after.num_features)
-        assert np.array_equal(after.Z[:, 0], Z[:, 0]), "what is in use stays"
+        if not np.array_equal(after.Z[:, 0], Z[:, 0]):
+            continue
         new = after.Z[:, 1:].any(axis=1)
-        right += max(np.mean(new == team), np.mean(new != team)) >= 0.9
+        right.append(max(np.mean(new == team), np.mean(new != team)) >= 0.9)
         gains.append(model.log_likelihood(after.Z, after.parameters) - model.log_likelihood(Z, state.parameters))
-    assert right >= 30
+    assert 40 <= len(right) < 60, "mostly an empty one makes room, now and then the one in use"
+    assert np.mean(right) >= 0.75
     assert np.median(gains) > 50.0
 
 
@@ -677,8 +679,8 @@ def test_under_the_buffet_features_are_renewed_or_go(symmetric, monkeypatch):
     guesses = []
     guess = pgfa.Relational.guess_owners
     monkeypatch.setattr(pgfa.Relational, "guess_owners", lambda *arguments: guesses.append(1) or guess(*arguments))
-    gone = 0
-    for seed in range(40):
+    gone, replaced = 0, np.zeros(3, dtype=int)
+    for seed in range(80):
         guesses.clear()
         chain = pgfa.Chain(model, pgfa.IndianBuffet(), seed=seed, state=state)
         chain.renew_feature()
@@ -688,18 +690,21 @@ def test_under_the_buffet_features_are_renewed_or_go(symmetric, monkeypatch):
             gone += 1
             assert after.num_features == 2
             assert all(any(np.array_equal(column, old) for old in Z.T) for column in after.Z.T)
-        else:
-            assert np.array_equal(after.Z[:, :2], Z[:, :2]), "the one with the fewest owners makes room"
-    assert 10 <= gone <= 30
+        elif after.num_features == 3:  # a guess that nobody owns is no feature
+            stays = [np.array_equal(column, old) for column, old in zip(after.Z.T, Z.T)]
+            assert sum(stays) >= 2
+            replaced += ~np.array(stays)  # none of them where the guess was the column itself
+    assert 25 <= gone <= 55
+    assert 0 < replaced[0] < replaced[2], "mostly the one with the fewest owners makes room"
 
 
 @pytest.mark.parametrize("prior", [pgfa.BetaBernoulli(2), pgfa.IndianBuffet()], ids=repr)
 def test_models_without_a_guess_are_left_alone(prior):
-    chain = pgfa.Chain(pgfa.LinearGaussian(np.eye(4)), prior, seed=1)
+    model = pgfa.simulate("pyclone", pgfa.BetaBernoulli(2), rng=1, num_rows=4, num_samples=2).model
+    chain = pgfa.Chain(model, prior, seed=1)
     before = chain.state
     assert before.num_features > 0
     for _ in range(10):
         chain.renew_feature()
-    assert np.array_equal(chain.state.Z, before.Z) and np.array_equal(
-        chain.state.parameters["V"], before.parameters["V"]
-    )
+    assert np.array_equal(chain.state.Z, before.Z)
+    assert all(np.array_equal(chain.state.parameters[name], value) for name, value in before.parameters.items())

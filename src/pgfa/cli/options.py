@@ -195,7 +195,7 @@ class RunOptions:
         bool,
         typer.Option(
             "--no-renew",
-            help="Do not put guesses at missing features in the place of idle ones in warm-up (networks only).",
+            help="Do not put guesses in the place of wasted features in warm-up (matrices and networks).",
             rich_help_panel=RUN_PANEL,
         ),
     ] = False

@@ -185,22 +185,24 @@ class Chain:
         self.restore(words | {"random_stream": self.rng.bit_generator.state}, arrays)
 
     def renew_feature(self) -> None:
-        """Put a guess at what is missing in the place of the feature with the fewest owners; for warm-up only.
+        """Put a guess at what is missing in the place of a feature; for warm-up only.
 
-        Where the number of features is free, chains are more often caught with too many than with too few, and every
-        other time a random feature goes instead. Nothing happens where the model has no guess to make.
+        Every other time that is the idlest, with the fewest owners, and else any of them: the idlest may hold a few
+        outliers that nothing else tells of, while another one is waste. Where the number of features is free, chains
+        are more often caught with too many than with too few, and every other time a random feature goes without
+        anything in its place. Nothing happens where the model has no guess to make.
         """
         state, model = self._state, self._model
         if not model.has_guesses or state.num_features == 0:
             return
         if self.prior.grows and self.rng.random() < 0.5:
-            gone = int(self.rng.integers(state.num_features))
+            gone = self._random_feature()
             state = select_features(state, model.feature_axes, np.delete(np.arange(state.num_features), gone))
         else:
             owners = model.guess_owners(state, self.rng)
             if owners is None:
                 return
-            k = int(np.argmin(state.Z.sum(axis=0)))
+            k = model.find_idlest(state.Z) if self.rng.random() < 0.5 else self._random_feature()
             state.Z[:, k] = owners
             for name, axes in model.feature_axes.items():
                 for axis in axes:
@@ -208,6 +210,9 @@ class Chain:
         for _ in range(_UPDATES_OF_A_GUESS):
             model.update_parameters(state.Z, state.parameters, self.rng, step_sizes=self.step_sizes, warmup=True)
         self._state = drop_unused_features(state, model.feature_axes) if self.prior.grows else state
+
+    def _random_feature(self) -> int:
+        return int(self.rng.integers(self._state.num_features))
 
     def _update_features(self, power: float, warmup: bool) -> None:
         state, model, prior = self._state, self._model, self.prior

@@ -94,8 +94,8 @@ def sample(
         How many starts each chain tries in its warm-up; the best goes on. Together they take as many iterations as one
         would. As many as suit the model unless given, fewer in a short warm-up, and one where `initial` is given.
     renew
-        Whether features with few owners are renewed in the warm-up, for models that can guess at what is missing
-        (`Relational`): copies of a chain with one feature renewed go on in its place if they do better.
+        Whether features are renewed in the warm-up, for models that can guess at what is missing (`LinearGaussian`,
+        `Relational`): copies of a chain with one feature renewed go on in its place if they do better.
     column_moves
         Moves of whole columns after each sweep over the rows, for models that have them: True for a mixture that brings
         chains home from almost any start, a sequence of `ColumnBlock`, `SingletonExchange`, `JointFlip` and

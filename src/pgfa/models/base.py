@@ -104,6 +104,10 @@ class Model(ABC):
         """
         return None
 
+    def find_idlest(self, Z: NDArray[np.uint8]) -> int:
+        """The feature that tells rows apart least: the one with the fewest owners, unless the model knows better."""
+        return int(np.argmin(Z.sum(axis=0)))
+
     @property
     def integrates_singletons(self) -> bool:
         """Whether the row view can `weigh_singletons`; their number is then drawn from its conditional distribution."""

@@ -25,6 +25,9 @@ _FEATURES_PER_DIMENSION = 6
 #: Beyond this squared size, in units of the noise, products of the data lose digits that matter.
 _LARGEST_SIGNAL = 1e10
 
+#: How often a guess at a feature is drawn towards the leading directions of the residuals.
+_PULLS = 4
+
 
 class LinearGaussian(Model):
     """Real-valued data with holes: ``X = Z V + noise``.
@@ -65,6 +68,7 @@ class LinearGaussian(Model):
 
     feature_axes = {"V": (0,)}
     warmup_starts = 4
+    renewal = 10
 
     def __init__(
         self,
@@ -194,6 +198,27 @@ class LinearGaussian(Model):
         shape, rate = self.tau_x_prior
         squares = sum_of_squares(self._table, Z, V, intercept)
         parameters["tau_x"] = draw_gamma(rng, shape + 0.5 * power * self._num_observed, rate + 0.5 * power * squares)
+
+    def guess_owners(self, state: State, rng: np.random.Generator) -> NDArray[np.bool_]:
+        """Rows on one side of a direction in which many residuals lie.
+
+        A random vector is drawn towards the leading directions of the residuals, so that guesses differ. All residuals
+        count with the same length: else a few outliers would be all that is ever guessed.
+        """
+        residual = self.mean(state)
+        np.subtract(self._table.X, residual, out=residual)
+        residual[self.missing] = 0.0
+        length = np.sqrt(np.einsum("nd,nd->n", residual, residual))
+        residual /= np.where(length > 0.0, length, 1.0)[:, None]
+        direction = rng.standard_normal(self.num_columns)
+        for _ in range(_PULLS):
+            direction = residual.T @ (residual @ direction)
+        return np.asarray(residual @ direction > 0.0)
+
+    def find_idlest(self, Z: NDArray[np.uint8]) -> int:
+        """With an intercept, what all rows have in common needs no feature either."""
+        owners = Z.sum(axis=0, dtype=np.int64)
+        return int(np.argmin(np.minimum(owners, self.num_rows - owners) if self.intercept else owners))
 
     def mean(self, state: State) -> NDArray[np.float64]:
         """Expected data ``Z V`` plus the intercept, of shape (N, D)."""
