@@ -40,6 +40,6 @@ def default_column_moves(model: Model, prior: Prior) -> tuple[ColumnMove, ...]:
         ColumnBlock(2, "all", num_particles=12, rate=scale),
         ColumnBlock(3, "users", num_particles=12, rate=2.0 * scale),
         ThreeAndTwo(rate=2.0 * few**0.5),
-        SingletonExchange(),
+        SingletonExchange(rate=20.0),
         JointFlip(),
     )
